@@ -1,5 +1,6 @@
-//! What a claim says of itself in the value of its key: for a candidate what it publishes, for all
-//! others where it runs and what for. Before that stand words that its state is told by.
+//! The text of a claim about itself in the value of its key. A candidate's is the value that it
+//! publishes; all others say where they run and what for. Before that stand words that the state of
+//! the claim is told by.
 
 use std::process;
 use std::sync::OnceLock;
@@ -27,12 +28,12 @@ pub(super) struct About {
     pub(super) is_revoked: bool,
     pub(super) is_shared: bool,
     pub(super) slot: Option<u32>,
-    /// What is published, or shown to people.
+    /// The text that is published, or shown to people.
     pub(super) text: Vec<u8>,
 }
 
 impl About {
-    /// Where this process runs, and what a claim of it is for.
+    /// The place where this process runs, and what a claim of it is for.
     pub(super) fn here(name: Option<&str>) -> Self {
         static HERE: OnceLock<String> = OnceLock::new();
         let here = HERE.get_or_init(|| {
@@ -44,7 +45,7 @@ impl About {
         Self { text: format!("{here}{name}").into_bytes(), ..Self::default() }
     }
 
-    /// What a candidate publishes.
+    /// The value that a candidate publishes.
     pub(super) fn published(value: &str) -> Self {
         Self { text: value.into(), ..Self::default() }
     }

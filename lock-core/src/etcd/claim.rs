@@ -31,7 +31,7 @@ pub(super) const REVISION_END: i64 = 1 << (63 - HANDOFF_BITS);
 #[derive(Debug)]
 pub struct EtcdClaim {
     pub(super) sessions: Arc<Sessions>,
-    /// What the keys of the line begin with.
+    /// The bytes that the keys of the line begin with.
     pub(super) prefix: Arc<[u8]>,
     pub(super) kind: Kind,
     /// The id of the next key.
@@ -52,12 +52,12 @@ pub(super) fn tokens(created: i64, count: u32) -> TokenBlock {
     TokenBlock::new(first, first.saturating_add(u64::from(count.saturating_sub(1)).min(most)))
 }
 
-/// Where the line of a key is: what all keys in it begin with.
+/// The place of the line of a key: the bytes that all keys in it begin with.
 pub(super) fn prefix(sessions: &Sessions, key: &Key) -> Arc<[u8]> {
     format!("{}{key}/", sessions.links.target.root).into_bytes().into()
 }
 
-/// What one step came to; without an attempt, the next step follows.
+/// The result of one step; without an attempt, the next step follows.
 pub(super) type Stepped = Result<Option<Attempt>, Fault>;
 
 impl EtcdClaim {
@@ -98,12 +98,12 @@ impl EtcdClaim {
         (self.terms.lease / 3).min(session.ttl / 3)
     }
 
-    /// Where a claim stands that waits for others, or is not in the line.
+    /// The answer for a claim that waits for others, or is not in the line.
     pub(super) fn blocked(&self, session: &Session, others: usize) -> Attempt {
         Attempt::Blocked { ahead: u32::try_from(others).ok(), recheck: self.recheck(session) }
     }
 
-    /// What a failure means for who can go on by looking anew.
+    /// The meaning of a failure for who can go on by looking anew.
     pub(super) fn not_served(failure: Failure) -> Stepped {
         match failure {
             Failure::NoLease => Ok(None),

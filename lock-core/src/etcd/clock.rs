@@ -62,8 +62,8 @@ impl SessionClock {
 /// When keepalives are sent.
 ///
 /// One that has failed says that nothing is proved, not for how long. A ninth of a long session is
-/// a long time behind an outage that has ended. So the next is sent after a short pause, and at once
-/// where another request was answered.
+/// a long time behind an outage that has ended. So the next is sent after a short pause, and at
+/// once where another request was answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beats {
     next: Instant,

@@ -1,4 +1,4 @@
-//! What an error of a member or of the link to it means.
+//! The meaning of an error of a member or of the link to it.
 
 use std::error::Error;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tonic::{Code, ConnectError, Status};
 
 use crate::backend::{Fault, FaultKind};
 
-/// Why a request was not served.
+/// The reason why a request was not served.
 #[derive(Debug, Clone)]
 pub(super) enum Failure {
     /// The member's own answer: it changed nothing.
@@ -45,8 +45,8 @@ impl Failure {
                 let fault = Fault::new(FaultKind::Refused, what).with_source(status);
                 return Self::LoginAsked(fault);
             }
-            // Said of one request before anything is done. A keepalive in a stream may have run, and is
-            // sent again all the same.
+            // Said of one request before anything is done. A keepalive in a stream may have run,
+            // and is sent again all the same.
             Code::Unavailable if said("etcdserver: no leader") => {
                 return Self::Unsent(unknown(status));
             }
@@ -71,7 +71,8 @@ impl Failure {
             Code::Unimplemented => {
                 (FaultKind::Refused, "this is no etcd of version 3.4 or later".to_owned())
             }
-            // Not `OutOfRange`: an answer that is too large for this side may be one to what was done.
+            // Not `OutOfRange`: an answer that is too large for this side may be one to what was
+            // done.
             Code::InvalidArgument
             | Code::FailedPrecondition
             | Code::NotFound

@@ -24,10 +24,10 @@ const WATCH_AFTER: Duration = Duration::from_millis(2);
 /// all who come and go meanwhile.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a holder knows.
+/// A hold, as its holder knows it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
-    /// When the line was read last, and as of which revision.
+    /// The time at which the line was read last, and the revision of that.
     pub(super) looked: Instant,
     pub(super) revision: i64,
     pub(super) slot: u32,
@@ -184,7 +184,7 @@ impl EtcdClaim {
             let about = About { is_shared: true, ..standing.place.about.clone() };
             let compare = vec![Compare::written(&place.key, standing.place.written)];
             let put = vec![rewrite(&place.key, &about)];
-            // What became of it is read, whatever the answer.
+            // The effect of it is read, whatever the answer.
             match place.session.transact(compare, put, vec![], Repeat::Yes, until).await {
                 Ok(_) | Err(Failure::NoLease) => {}
                 Err(failure) => return Err(failure.into_fault()),

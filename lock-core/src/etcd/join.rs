@@ -15,7 +15,7 @@ use super::wire::{Compare, Op, PutRequest, Range, RequestOp};
 use crate::backend::{Attempt, Claim, Fault, FaultKind};
 use crate::ground::Plus as _;
 
-/// How a claim may come in.
+/// The way in which a claim may come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entrance {
     /// At the end of the line, whoever is there.
@@ -24,7 +24,7 @@ enum Entrance {
     AsRead { revision: i64, slot: Option<u32> },
 }
 
-/// What became of a request for a place.
+/// The outcome of a request for a place.
 enum Asked {
     Stepped(Option<Attempt>),
     /// Somebody wrote below the prefix meanwhile, and nobody is in the way: that may have been in
@@ -123,7 +123,8 @@ impl EtcdClaim {
         let asked = session.transact(compare, success, failure, Repeat::No, until).await;
         let answer = match asked {
             Ok(answer) => answer,
-            // Who does not wait is told; for others it is looked for in the next step.
+            // A claim that does not wait is told; for others the place is looked for in the next
+            // step.
             Err(Failure::Unknown(fault)) if !self.terms.queues => return Err(fault),
             Err(Failure::Unknown(fault)) => {
                 tracing::debug!(%fault, "a place in a line at etcd is in doubt");
@@ -177,7 +178,7 @@ impl EtcdClaim {
         }
     }
 
-    /// What the line says about a claim with a key in it.
+    /// The step of a claim with a key in the line, by what the line says about it.
     async fn stand(
         &mut self,
         place: &Arc<Place>,
@@ -192,7 +193,7 @@ impl EtcdClaim {
             return Ok(None);
         };
         if let Err(refusal) = self.check_limit(line) {
-            // What is not deleted at once is in the background.
+            // A key that is not deleted at once is deleted in the background.
             drop(self.withdraw().await);
             self.stand_outside();
             return Err(refusal);
@@ -218,7 +219,7 @@ impl EtcdClaim {
         };
         let blocked = self.blocked(&place.session, standing.ahead);
         if !self.terms.queues {
-            // What was joined in vain is left at once.
+            // A line that was joined in vain is left at once.
             return self.withdraw().await.map(|_| Some(blocked));
         }
         self.has_waited = true;
@@ -243,7 +244,7 @@ impl EtcdClaim {
         let compare =
             vec![Compare::written(&place.key, written), Compare::unwritten_since(&ours, revision)];
         let put = rewrite(&place.key, about);
-        // What became of it is read in the next step, whatever the answer.
+        // The effect of it is read in the next step, whatever the answer.
         match place.session.transact(compare, vec![put], vec![], Repeat::Yes, until).await {
             Ok(_) => Ok(None),
             Err(failure) => Self::not_served(failure),

@@ -1,9 +1,9 @@
 //! The line of a key, as Go's `clientv3/concurrency` orders it: by the revision that created each
 //! key below the prefix.
 //!
-//! Whatever Go or `etcdctl` put there (`<lease>`) is a claim on the key alone. One of ours says in
-//! its name whose it is and what for: `<lease>/<claim>/<kind>`. One rule decides, as in all stores:
-//! **who stands at its head holds the key, and those at the head who can share it hold it
+//! A key that Go or `etcdctl` put there (`<lease>`) is a claim on the key alone. One of ours says
+//! in its name whose it is and what for: `<lease>/<claim>/<kind>`. One rule decides, as in all
+//! stores: **who stands at its head holds the key, and those at the head who can share it hold it
 //! together.** So Go's clients, which wait for all before them, stand in the same line.
 //!
 //! Below the prefix of `a` are also the keys of locks on `a/b`, which another path may have. Those
@@ -21,12 +21,12 @@ const LEASE_DIGITS: usize = 16;
 /// The digits of a time in nanoseconds since 1970.
 const TIME_DIGITS: usize = 19;
 
-/// What a key in the line stands for.
+/// The kind of claim that a key in the line stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A claim on the key alone, ours or another client's.
     Alone,
-    /// One who stands for election.
+    /// A candidate in an election.
     Candidate,
     /// A claim beside other readers.
     Reader,
@@ -35,7 +35,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// That of a claim in this mode.
+    /// The kind of a claim in this mode.
     pub(super) fn of(mode: Mode, is_candidate: bool) -> Self {
         match mode {
             Mode::Exclusive if is_candidate => Self::Candidate,
@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// How many of it can.
+    /// The number of claims of this kind that can hold a key at one time.
     fn most(self) -> usize {
         match self {
             Self::Alone | Self::Candidate => 1,
@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// How it shares the key.
+    /// The mode of such a claim.
     pub(super) fn mode(self) -> Mode {
         match self {
             Self::Alone | Self::Candidate => Mode::Exclusive,
@@ -96,8 +96,8 @@ pub(super) fn name(prefix: &[u8], lease: i64, id: ClaimId, kind: Kind) -> Vec<u8
     [prefix, name.as_bytes()].concat()
 }
 
-/// Whose key this is, what it stands for, and whether it is ours. `None` where it is in the line of
-/// another key, whose name goes on behind the prefix of this one.
+/// The name of a key's claim, its kind, and whether it is ours. `None` where the key is in the line
+/// of another key, whose name goes on behind the prefix of this one.
 fn read(name: &str, lease: i64) -> Option<(String, Kind, bool)> {
     let theirs = |kind| Some((name.escape_debug().to_string(), kind, false));
     let parts: Vec<_> = name.split('/').collect();
@@ -138,7 +138,7 @@ pub(super) struct Place {
     pub(super) key: Vec<u8>,
     pub(super) created: i64,
     pub(super) written: i64,
-    /// For people: the claim's id, or what another client calls itself.
+    /// The claim's id, or the name of another client's key, for people.
     pub(super) claim: String,
     pub(super) kind: Kind,
     pub(super) is_ours: bool,
@@ -164,18 +164,18 @@ impl Place {
     }
 }
 
-/// Where one claim stands.
+/// The standing of one claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Standing<'a> {
     pub(super) place: &'a Place,
-    /// How many are ahead.
+    /// The number of claims ahead.
     pub(super) ahead: usize,
     pub(super) awaits: Awaits<'a>,
     /// Whether anybody waits because of it.
     pub(super) is_wanted: bool,
 }
 
-/// What has to change before a claim is granted.
+/// The change that a claim waits for before it is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaits<'a> {
     /// It holds the key.
@@ -194,7 +194,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Of what was read of all keys below the prefix.
+    /// The line of the keys that were read below the prefix.
     pub(super) fn of(prefix: &[u8], found: &[KeyValue]) -> Self {
         let mut places: Vec<_> =
             found.iter().filter_map(|found| Place::of(prefix, found)).collect();
@@ -239,7 +239,7 @@ impl Line {
         slots.into_iter().fold(0, |free, slot| free.saturating_add(u32::from(slot == free)))
     }
 
-    /// Where the claim with this key stands; `None` if it is not there.
+    /// The standing of the claim with this key; `None` if it is not there.
     pub(super) fn standing(&self, own: &[u8]) -> Option<Standing<'_>> {
         let at = self.places.iter().position(|place| place.key == own)?;
         let (place, before) = (self.places.get(at)?, self.places.get(..at)?);
@@ -289,7 +289,8 @@ mod tests {
         found
     }
 
-    /// An operator who writes the mark of a revocation has to say `--ignore-lease`, and may forget it.
+    /// An operator who writes the mark of a revocation has to say `--ignore-lease`, and may forget
+    /// it.
     #[test]
     fn a_key_that_was_written_without_its_lease_is_where_it_was() {
         let (of, claim) = ("5".repeat(LEASE_DIGITS), "c".repeat(CLAIM_DIGITS));

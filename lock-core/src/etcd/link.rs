@@ -37,12 +37,12 @@ pub(super) struct Choice(Mutex<Current>);
 #[derive(Debug)]
 struct Current {
     link: Option<Arc<Link>>,
-    /// When each member was left last.
+    /// The time at which each member was left last.
     left_at: Vec<Option<Instant>>,
 }
 
 impl Current {
-    /// Whom to ask behind this member: the first of those who were never left, else of those who
+    /// The member to ask behind this one: the first of those who were never left, else of those who
     /// were left before the others.
     fn next(&mut self, member: usize, now: Instant) -> usize {
         if let Some(left_at) = self.left_at.get_mut(member) {

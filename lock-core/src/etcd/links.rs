@@ -2,7 +2,7 @@
 //!
 //! One link is used at a time. It is left for the next member as soon as one does not answer in
 //! time, cannot be connected to, or says that it has no leader; what is under way over it goes on.
-//! All requests run at home and to their end, whatever becomes of who asked. Who asked waits no
+//! All requests run at home and to their end, whatever becomes of the caller. The caller waits no
 //! longer than it said, also where the home stands still.
 
 use std::future::Future;
@@ -60,7 +60,7 @@ pub(super) enum Repeat {
     No,
 }
 
-/// Which revisions this client has seen.
+/// The revisions that this client has seen.
 #[derive(Debug, Default)]
 struct Revisions {
     /// The highest of an answer.
@@ -296,7 +296,7 @@ impl Links {
         self.revisions.is_back.load(Ordering::Acquire)
     }
 
-    /// Which version a member is of.
+    /// The version of a member.
     pub(super) async fn version(self: &Arc<Self>, until: Instant) -> Answer<String> {
         let answer = self.ask(STATUS, LeaseRequest::default(), Repeat::Yes, until).await;
         answer.map(|StatusResponse { version }| version)

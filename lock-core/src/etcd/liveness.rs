@@ -1,5 +1,5 @@
-//! What is known of a session's life: until when it surely lives, whether it is over, and which
-//! claims have a key in it.
+//! The life of a session: until when it surely lives, whether it is over, and which claims have a
+//! key in it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, Weak};

@@ -1,8 +1,8 @@
-//! As whom requests are sent.
+//! The login that requests are sent with.
 //!
 //! A login costs a member a hash that is slow on purpose. So all who need one wait for the same.
-//! What came of it is forgotten as soon as a member does not take it: a token that is too old, and
-//! also that the cluster asks for none, which `auth enable` changes while clients run.
+//! The outcome is forgotten as soon as a member does not take it: a token that is too old, and also
+//! that the cluster asks for none, which `auth enable` changes while clients run.
 
 use std::fmt;
 use std::future::Future;
@@ -28,12 +28,12 @@ pub(super) struct Logins {
 
 #[derive(Debug)]
 struct Known {
-    /// How often it was forgotten.
+    /// The number of times that it was forgotten.
     number: u64,
     pass: Pass,
 }
 
-/// What goes with a request.
+/// The pass that goes with a request.
 #[derive(Debug, Clone)]
 enum Pass {
     // ## Unknown => (Off | Token)
@@ -189,7 +189,7 @@ mod tests {
         let number = logins.number();
         assert!(logins.forget(number));
         assert_eq!(sign_at_once(&logins, Ok("t".into())).await, (1, 8));
-        // Whoever sent something with the old one says so late.
+        // A request that went with the old one says so late.
         logins.forget(number);
         assert_eq!(sign_at_once(&logins, Ok("t".into())).await, (0, 8));
     }

@@ -8,19 +8,19 @@
 //! | `<path><key>/<lease>` | whatever Go's `Mutex` or `Election` writes | the same |
 //! | `<path>{lock-sessions}/<lease>` | nothing | as long as the session |
 //!
-//! Who was created first holds the key, and those behind it who can share it hold it as well
-//! (`line`). Each other claim watches what stands in its way. All claims of a client are under one
-//! lease, its *session*.
+//! The claim that was created first holds the key, and those behind it who can share it hold it as
+//! well (`line`). Each other claim watches what stands in its way. All claims of a client are under
+//! one lease, its *session*.
 //!
 //! A hold is good for the TTL of the session from the sending of a keepalive that was answered by
 //! the leader of that time (`clock`). So a holder is told before the servers let the lease end.
 //!
 //! - `wire`: messages, as etcd's public API has them.
 //! - `links`, `link`, `rpc`: requests, the link in use, and whether one has left over it.
-//! - `login`: as whom they are sent.
-//! - `session`: the lease, and what settles a write without an answer.
+//! - `login`: the login that requests are sent with.
+//! - `session`: the lease, and the key that settles a write without an answer.
 //! - `sessions`: a new one after one has ended.
-//! - `liveness`, `keepalive`, `clock`: what keeps a session.
+//! - `liveness`, `keepalive`, `clock`: how a session is kept, and until when it surely lives.
 //! - `place`: a claim's key, deleted whatever happens.
 //! - `watch`: watches.
 //! - `claim`: the verbs.
@@ -30,9 +30,9 @@
 //! - `line`, `about`: names and values of keys, and what they say.
 //! - `operator`: inspecting a line, asking its holders to leave, or making them.
 //! - `schemes`, `driver`, `connect`: etcd in the table of stores that URLs can name.
-//! - `target`, `tls`: what a URL means.
-//! - `version`: clusters whose leases cannot be relied on.
-//! - `fault`: what an error of etcd means.
+//! - `target`, `tls`: the members that a URL names, and the files of TLS.
+//! - `version`: the version of the cluster, as the leases of some cannot be relied on.
+//! - `fault`: the meaning of an error of etcd.
 
 mod about;
 mod claim;

@@ -1,4 +1,4 @@
-//! What is told of a key's line, asking its holders to leave, and making them.
+//! Inspecting the line of a key, asking its holders to leave, and making them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,7 +39,7 @@ pub(super) async fn inspect(sessions: &Sessions, key: &Key) -> Result<Inspection
     Ok(Inspection::new(holders.collect::<Vec<_>>(), waiters.collect()))
 }
 
-/// What is done to a holder.
+/// An operator's wish for a holder.
 #[derive(Debug, Clone, Copy)]
 enum Wish {
     /// It is asked to give the key up.

@@ -1,7 +1,7 @@
 //! The place of one claim in a line: a key, or a key that may be there.
 //!
-//! Whoever drops it has the key deleted: until it is gone, it was never there, or the session is
-//! over, whatever becomes of the caller.
+//! A place that is dropped has its key deleted, whatever becomes of the caller. That is tried until
+//! the key is gone, it was never there, or the session is over.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub(super) struct Place {
     state: Mutex<State>,
 }
 
-/// What is known of the key.
+/// The presence of the key, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     // ## Asked => (There | Absent | GivenUp)
@@ -165,7 +165,7 @@ impl Drop for Place {
     }
 }
 
-/// When the key was created; `None` if it is not there, and will not be.
+/// The revision at which the key was created; `None` if it is not there, and will not be.
 async fn settled(
     session: &Arc<Session>,
     key: &[u8],

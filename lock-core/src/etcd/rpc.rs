@@ -1,8 +1,8 @@
 //! One request over one channel, and whether it has left.
 //!
 //! A message leaves when the connection takes it, not when it is handed in: before that a
-//! connection may still be made, or a login be asked for. What never left has never run, and what
-//! has left may run at any time. The two are told apart here, and nowhere else.
+//! connection may still be made, or a login be asked for. A message that never left has never run,
+//! and one that has left may run at any time. The two are told apart here, and nowhere else.
 
 use std::sync::{Arc, Mutex};
 use std::task::Poll;

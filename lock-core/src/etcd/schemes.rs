@@ -1,9 +1,9 @@
-//! What the URLs of etcd may hold. Here without the feature `etcd` too, so that an error can name
-//! what is missing.
+//! The parts that the URLs of etcd may hold. They are here without the feature `etcd` too, so that
+//! an error can name what is missing.
 
 use crate::backend::Scheme;
 
-/// Where a member listens for clients.
+/// The usual port on which a member listens for clients.
 const PORT: u16 = 2_379;
 
 /// Members of a cluster that a URL may name.

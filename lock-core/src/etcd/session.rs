@@ -48,7 +48,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// To be called at home.
+    /// Opens a session. To be called at home.
     pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Self>, Fault> {
         let until = clock::now().plus(OPEN_WITHIN);
         let mut failures = 0;
@@ -94,12 +94,12 @@ impl Session {
         Range::one(&self.key)
     }
 
-    /// Under which writes are sent now.
+    /// The epoch under which writes are sent now.
     pub(super) fn epoch(&self) -> i64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// That the epoch is still this one.
+    /// The condition that the epoch is still this one.
     pub(super) fn in_epoch(&self, epoch: i64) -> Compare {
         Compare::written(&self.key, epoch)
     }
@@ -197,8 +197,8 @@ impl Session {
         Ok(is_same_term)
     }
 
-    /// Ends the lease, and takes all that is left in it. Nobody waits for that: without it the lease
-    /// ends by itself.
+    /// Ends the lease, and takes all that is left in it. Nobody waits for that: without it the
+    /// lease ends by itself.
     fn revoke(&self) {
         let (links, request) = (self.links.clone(), LeaseRequest { id: self.lease });
         let until = clock::now().plus(self.ttl.max(REQUEST_WITHIN));

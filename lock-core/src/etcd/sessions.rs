@@ -92,7 +92,7 @@ impl Sessions {
     }
 }
 
-/// What became of an opening; one that panicked has said so.
+/// The outcome of an opening; one that panicked has said so.
 fn opened(done: Result<Result<Arc<Session>, Fault>, JoinError>) -> Result<Arc<Session>, Fault> {
     done.unwrap_or_else(|_| Err(fault::session_over()))
 }

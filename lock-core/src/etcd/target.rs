@@ -1,4 +1,4 @@
-//! From a URL to what is connected to.
+//! The target of a URL: the members to connect to, and how.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,12 +18,12 @@ const SESSION_MAX: Duration = Duration::from_secs(10 * 60);
 /// How long a member may take to connect to.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
-/// Where to connect to, and as whom.
+/// The members to connect to, and the login.
 #[derive(Clone)]
 pub(super) struct Target {
     /// One for each member.
     pub(super) endpoints: Vec<Endpoint>,
-    /// What all keys begin with: empty, or with a slash at its end.
+    /// The text that all keys begin with: empty, or with a slash at its end.
     pub(super) root: String,
     /// How long the session lives after its last keepalive.
     pub(super) session: Duration,

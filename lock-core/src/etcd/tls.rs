@@ -1,4 +1,4 @@
-//! What TLS needs to know: whom to trust, and optionally who we are.
+//! The files that TLS needs: whom to trust, and optionally who we are.
 
 use std::fs;
 

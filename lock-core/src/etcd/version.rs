@@ -1,11 +1,11 @@
-//! Which version the cluster is of, for those whose leases cannot be relied on.
+//! The version of the cluster, as the leases of some cannot be relied on.
 
 use std::sync::Arc;
 
 use super::links::{Links, REQUEST_WITHIN};
 use crate::ground::{Plus as _, clock};
 
-/// Of each line of versions the first whose leader looks at the others before it lets a lease end.
+/// The first version of each line whose leader looks at the others before it lets a lease end.
 /// Before that one that was voted out, and was too slow to notice, ends leases that are kept.
 const SAFE_FROM: [(u32, u32, u32); 2] = [(3, 4, 31), (3, 5, 13)];
 

@@ -8,8 +8,8 @@
 //!
 //! With the stream all watches on it end, and whoever has one looks: what was not told is read.
 //!
-//! A stream keeps the login that it was opened with. A member that does not take it any more refuses
-//! new watches on it, and not always by their names. So a refusal ends the stream.
+//! A stream keeps the login that it was opened with. A member that does not take it any more
+//! refuses new watches on it, and not always by their names. So a refusal ends the stream.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -31,7 +31,7 @@ const FAILED_PAUSE: Duration = Duration::from_millis(100);
 /// How long a stream may take to open.
 const OPEN_WITHIN: Duration = Duration::from_secs(2);
 
-/// What the watches of a claim have told since the last look.
+/// The news that the watches of a claim have told since the last look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heard {
     // ## Nothing => (Behind | News)
@@ -73,14 +73,14 @@ impl Ear {
     }
 }
 
-/// What is watched.
+/// The keys and the events that are watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) range: Range,
     pub(super) events: Events,
 }
 
-/// Which events are told of.
+/// The events that are told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Events {
     All,
@@ -99,7 +99,7 @@ pub(super) struct Hub {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Where requests go, and which stream that is.
+    /// The way of requests into the stream, and the number of that stream.
     stream: Option<mpsc::UnboundedSender<WatchRequest>>,
     number: u64,
     last: i64,

@@ -2,10 +2,10 @@
 
 use prost::{Enumeration, Message, Oneof};
 
-/// What every answer begins with.
+/// The head of every answer.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct Header {
-    /// That of the store when the answer was made; of a write, its own.
+    /// The revision of the store when the answer was made; of a write, its own.
     #[prost(int64, tag = "3")]
     pub(super) revision: i64,
     /// The term of the leader, as the answering member knows it.
@@ -23,7 +23,7 @@ pub(super) struct KeyValue {
     pub(super) mod_revision: i64,
     #[prost(bytes = "vec", tag = "5")]
     pub(super) value: Vec<u8>,
-    /// With which it ends; 0 for none.
+    /// The lease with which it ends; 0 for none.
     #[prost(int64, tag = "6")]
     pub(super) lease: i64,
 }
@@ -261,7 +261,7 @@ impl TxnResponse {
         }
     }
 
-    /// What the operation at this place has read.
+    /// The keys that the operation at this place has read.
     pub(super) fn read_at(&self, place: usize) -> &[KeyValue] {
         let range = self.responses.get(place).and_then(|response| response.range.as_ref());
         range.map_or(&[], |range| &range.kvs)
@@ -277,7 +277,7 @@ pub(super) struct LeaseGrantRequest {
     pub(super) id: i64,
 }
 
-/// To a grant and to a keepalive: the fields are the same.
+/// The answer to a grant and to a keepalive: the fields are the same.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct LeaseResponse {
     #[prost(message, optional, tag = "1")]
@@ -287,7 +287,8 @@ pub(super) struct LeaseResponse {
     pub(super) ttl: i64,
 }
 
-/// Of a keepalive and of a revocation.
+/// The request of a keepalive and of a revocation. Without an id it is empty, as is the request of
+/// a status.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct LeaseRequest {
     #[prost(int64, tag = "1")]
@@ -324,7 +325,7 @@ pub(super) struct WatchCreate {
     pub(super) watch_id: i64,
 }
 
-/// Which events are of no interest.
+/// The events that are of no interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
 #[repr(i32)]
 pub(super) enum Filter {

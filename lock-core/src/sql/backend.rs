@@ -29,7 +29,7 @@ macro_rules! backend {
             ///
             /// # Cancel safety
             ///
-            /// What was begun runs to its end.
+            /// A sweep that has begun runs to its end.
             pub async fn sweep(&self, idle: Duration) -> Result<u64, Fault> {
                 let store = self.store.clone();
                 let task = self.store.home.spawn(async move { store.sweep(idle).await });

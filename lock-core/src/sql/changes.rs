@@ -1,4 +1,4 @@
-//! Who is told that the row of a key is another.
+//! The listeners that are told when the row of a key has changed.
 //!
 //! A change that this process makes is told at once. Those of others are heard of as the database
 //! has it, see [`Hearing`]: a task of the store looks now and then while somebody listens, or
@@ -19,14 +19,14 @@ use crate::backend::ClaimId;
 use crate::ground::{Plus as _, clock, lock};
 use crate::key::Key;
 
-/// How a store hears of what others write.
+/// The way in which a store hears of what others write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hearing {
     /// It looks, so often while somebody waits for a key, and so often while those who listen hold
     /// or follow.
     Looks { waiting: Duration, holding: Duration },
-    /// It looks at each key by itself: so often while its claim is the first in the line, less often
-    /// the further back it stands, and so often while those who listen hold or follow.
+    /// It looks at each key by itself: so often while its claim is the first in the line, less
+    /// often the further back it stands, and so often while those who listen hold or follow.
     #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "others have something cheaper"))]
     LooksByPlace { first: Duration, holding: Duration },
     /// Others say so.
@@ -44,19 +44,19 @@ enum Last {
     Gone,
 }
 
-/// Who listens.
+/// The listeners of a store, and the rows that are to be read for them.
 #[derive(Debug)]
 pub(super) struct Changes {
     hearing: Mutex<Hearing>,
     keys: Mutex<HashMap<Key, Listeners>>,
-    /// Those of them who wait for a key.
+    /// The number of listeners that wait for a key.
     waiting: Mutex<usize>,
     unread: Mutex<Unread>,
     /// There is something unread, it is heard in another way, or the store is gone.
     stirred: Arc<Notify>,
 }
 
-/// Who listens to a key.
+/// The claims that listen to a key, and the row that they were told last.
 #[derive(Debug)]
 struct Listeners {
     last: watch::Sender<Last>,
@@ -68,14 +68,14 @@ struct Listeners {
     look_at: Instant,
 }
 
-/// One of them.
+/// A claim that listens.
 #[derive(Debug, Clone, Copy)]
 struct Listener {
     claim: ClaimId,
     why: Why,
 }
 
-/// Why a claim listens to a key.
+/// The reason why a claim listens to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
     /// It waits for the key.
@@ -148,7 +148,7 @@ fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + share)
 }
 
-/// Which rows are to be read, as they may be others than those that were told.
+/// The rows that are to be read, as they may differ from those that were told.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Unread {
     #[default]
@@ -179,7 +179,7 @@ impl Changes {
         }
     }
 
-    /// How it is heard what others write.
+    /// The way in which it is heard what others write.
     pub(super) fn hearing(&self) -> Hearing {
         *lock(&self.hearing)
     }
@@ -248,7 +248,7 @@ impl Changes {
         self.stirred.notify_one();
     }
 
-    /// Which rows are to be read.
+    /// Takes the rows that are to be read.
     pub(super) fn take_unread(&self) -> Unread {
         std::mem::take(&mut *lock(&self.unread))
     }
@@ -320,7 +320,8 @@ impl Changes {
     }
 
     /// The keys whose time has come; `None` where they are not looked at each by itself. Some whose
-    /// claims hold go along though their time comes a little later, so that few statements read many.
+    /// claims hold go along though their time comes a little later, so that few statements read
+    /// many.
     pub(super) fn due(&self, now: Instant) -> Option<Vec<Key>> {
         let Hearing::LooksByPlace { first, holding } = self.hearing() else { return None };
         let mut keys = lock(&self.keys);
@@ -387,8 +388,8 @@ impl Ear {
         self.why
     }
 
-    /// The first row that is not of the version `seen`, or `None` where that row was deleted. Cancel
-    /// safe. Level-triggered, but for a row that was deleted: that is told once.
+    /// The first row that is not of the version `seen`, or `None` where that row was deleted.
+    /// Cancel safe. Level-triggered, but for a row that was deleted: that is told once.
     pub(super) async fn other_than(&mut self, seen: Option<i64>) -> Option<Arc<Row>> {
         loop {
             let is_new = self.row.has_changed().unwrap_or(false);
@@ -549,14 +550,14 @@ mod tests {
         assert_eq!(changes.take_unread(), Unread::Some(vec![key.clone()]), "it has just begun");
         changes.hear_by(Hearing::Told);
         assert_eq!((changes.take_unread(), changes.look_at(clock::now())), (Unread::All, None));
-        // Whoever has asked nothing yet has missed nothing.
+        // A claim that has asked nothing yet has missed nothing.
         drop(changes.listen(&Key::new("other").unwrap(), claim(2), Why::Waits, false));
         changes.unread("other");
         assert_eq!(changes.take_unread(), Unread::Nothing);
         changes.unread("k");
         changes.unread("k");
         assert_eq!(changes.take_unread(), Unread::Some(vec![key]));
-        // What is said is the key as rows have it.
+        // The word names the key as rows have it.
         let spaced = Key::new("a b").unwrap();
         let other = changes.listen(&spaced, claim(3), Why::Waits, false);
         changes.unread(spaced.as_str());

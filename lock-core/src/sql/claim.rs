@@ -31,7 +31,7 @@ pub(super) struct LeaseClaim<D> {
     seen: Option<i64>,
     ear: Option<Ear>,
     stands: Stands,
-    /// What became of an attempt was not heard, and no grant was since.
+    /// The outcome of an attempt was not heard, and there was no grant since.
     in_doubt: bool,
     /// A change was told, and nothing was asked since.
     heard: bool,
@@ -39,7 +39,7 @@ pub(super) struct LeaseClaim<D> {
     tried_told: bool,
 }
 
-/// What a claim was told last.
+/// The state that a claim was told last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stands {
     /// Nothing yet.
@@ -91,7 +91,7 @@ impl<D: Dialect> LeaseClaim<D> {
         ear.get_or_insert_with(|| listen(reads))
     }
 
-    /// What others say counts from before the request on.
+    /// Listens from before the request on, where others say what they write.
     fn listen_before(&mut self, why: Why) {
         if self.store.changes.hearing() == Hearing::Told {
             self.listen(why, false);
@@ -109,7 +109,7 @@ impl<D: Dialect> LeaseClaim<D> {
 
     /// Whether a row has something for this claim.
     fn change(&mut self, row: &Row) -> Option<Change> {
-        // What is odd about it is told by whoever asks.
+        // The next request tells what is odd about the row.
         let Ok(entry) = row.entry() else { return Some(Change::Here) };
         let me = self.ask.claim;
         let own = entry.granted().iter().find(|owner| owner.place.claim == me);
@@ -141,7 +141,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         self.heard = false;
         let (ask, place, joins) = (self.ask.clone(), self.place.clone(), self.queues);
         let is_new = self.stands == Stands::New;
-        // Whatever becomes of this one, the next has to look.
+        // The next attempt has to look, whatever becomes of this one.
         self.stands = Stands::Waiting;
         self.listen_before(Why::Waits);
         let attempt = self.store.ask(REQUEST, |store, by| async move {
@@ -243,7 +243,8 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
     }
 }
 
-/// What a claim says of itself: who looks at a stuck lock wants to know where its holder runs.
+/// The text of a claim about itself: somebody who looks at a stuck lock wants to know where its
+/// holder runs.
 fn about(name: Option<&str>) -> String {
     let process = std::process::id();
     match name {

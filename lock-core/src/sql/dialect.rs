@@ -1,4 +1,4 @@
-//! What a database spells its own way: some statements, each of which commits by itself.
+//! The statements that a database spells its own way. Each of them commits by itself.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -24,7 +24,7 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
     /// The names of the tables.
     fn schema(&self) -> &Schema;
 
-    /// How others are heard of at first.
+    /// The way in which others are heard of at first.
     fn hearing(&self) -> Hearing;
 
     /// Begins to listen to others, if there is a way.
@@ -35,8 +35,8 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
         false
     }
 
-    /// Grants a key that nobody holds and nobody waits for, with tokens as `backend/register/tokens` reserves
-    /// them; nothing is written otherwise.
+    /// Grants a key that nobody holds and nobody waits for, with tokens as
+    /// `backend/register/tokens` reserves them; nothing is written otherwise.
     fn take(
         &self,
         ask: &Ask,
@@ -95,7 +95,7 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
 pub(super) enum Polls {
     /// On the home runtime alone: it serves the connections.
     AtHome,
-    /// By whoever asks, too: what serves them is no runtime.
+    /// By the caller, too: no runtime serves them.
     #[cfg_attr(
         not(feature = "sqlite"),
         allow(dead_code, reason = "a server's connections are sockets")
@@ -110,11 +110,11 @@ pub(super) struct Ask {
     pub(super) claim: ClaimId,
     pub(super) lease: Duration,
     pub(super) tokens_max: u32,
-    /// What it says of itself.
+    /// Its text about itself, for people.
     pub(super) about: Arc<str>,
 }
 
-/// What one statement granted or extended.
+/// A hold that one statement granted or extended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     pub(super) version: i64,

@@ -1,12 +1,12 @@
-//! Who polls a request.
+//! Requests, and who polls them.
 //!
 //! Where a database does its work on a thread of its own, an answer comes over a channel, which may
-//! be polled anywhere. So one who is alone with a store polls his request himself: by way of the home
-//! runtime it would cost two more hand-offs between threads.
+//! be polled anywhere. So one who is alone with a store polls his request himself: by way of the
+//! home runtime it would cost two more hand-offs between threads.
 //!
-//! As soon as there is a second request, or the first is dropped, they go on at home. While there is
-//! one at home, nobody polls his own. So none waits for what the runtime of another caller has to
-//! poll, be it blocked or gone, and a request runs to its end whoever drops it.
+//! As soon as there is a second request, or the first is dropped, they go on at home. While there
+//! is one at home, nobody polls his own. So none waits for what the runtime of another caller has
+//! to poll, be it blocked or gone, and a request runs to its end whoever drops it.
 
 use std::fmt;
 use std::future::Future;
@@ -42,11 +42,11 @@ enum Polled {
 trait GoesHome: Send + Sync {
     fn go_home(self: Arc<Self>);
 
-    /// By which it is known.
+    /// The address by which it is known.
     fn place(&self) -> *const ();
 }
 
-/// One that somebody asked for.
+/// A request that somebody asked for.
 struct Errand<T> {
     errands: Arc<Errands>,
     state: Mutex<State<T>>,
@@ -54,11 +54,11 @@ struct Errand<T> {
 
 enum State<T> {
     // ## Here => Polled
-    /// Whoever asked polls it, and is to be woken when that changes.
+    /// The caller polls it, and is to be woken when that changes.
     Here(BoxFuture<'static, T>, Option<Waker>),
     // ## Polled => (Here | AtHome | Over)
-    /// It is being polled by whoever asked, outside of the mutex, as a file system may stand still in
-    /// there. It goes home afterwards where somebody has wished for that.
+    /// It is being polled by whoever asked, outside of the mutex, as a file system may stand still
+    /// in there. It goes home afterwards where somebody has wished for that.
     Polled(Option<AtHome>),
     // ## AtHome => Over
     AtHome(JoinHandle<T>),
@@ -99,8 +99,8 @@ impl Errands {
         Asked(errand)
     }
 
-    /// From now on requests are polled at home, for as long as the guard lives. To be held over what
-    /// is asked for there, so that it waits for nobody else's runtime.
+    /// From now on requests are polled at home, for as long as the guard lives. To be held over
+    /// what is asked for there, so that it waits for nobody else's runtime.
     pub(super) fn at_home(self: &Arc<Self>) -> AtHome {
         self.enter(std::ptr::null())
     }
@@ -148,7 +148,8 @@ impl Drop for AtHome {
 }
 
 impl<T: Send + 'static> Errand<T> {
-    /// Goes from one state to the next. What is left of the one before is dropped outside of the mutex.
+    /// Goes from one state to the next. What is left of the one before is dropped outside of the
+    /// mutex.
     fn to(&self, next: State<T>) -> State<T> {
         mem::replace(&mut *lock(&self.state), next)
     }

@@ -1,12 +1,12 @@
-//! What is wrong with a database, and what to do.
+//! The errors of a database, and what to do.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backend::{Fault, FaultKind};
 
-/// Why a database did not serve a lock. It is the [`source`](std::error::Error::source) of the
-/// [`Fault`] that clients are told of.
+/// The reason why a database did not serve a lock. It is the
+/// [`source`](std::error::Error::source) of the [`Fault`] that clients are told of.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatabaseError {
@@ -31,10 +31,11 @@ pub enum DatabaseError {
     TableShape {
         /// Its name.
         table: String,
-        /// In what it differs.
+        /// The difference.
         what: String,
     },
-    /// A table is kept by an engine of MySQL or MariaDB that has no transactions. It was left as it is.
+    /// A table is kept by an engine of MySQL or MariaDB that has no transactions. It was left as it
+    /// is.
     #[error(
         "the table `{table}` is kept by the engine {engine}, and has to be by one with transactions: \
          have its owner say `ALTER TABLE {table} ENGINE = InnoDB`"
@@ -97,15 +98,15 @@ pub enum DatabaseError {
     Busy {
         /// The file.
         path: PathBuf,
-        /// For how long it was asked.
+        /// The time for which it was asked.
         waited: Duration,
     },
     /// The name or the password is wrong, or the server lets nobody of that name in.
     #[error("the server at {server} does not let this login in: {what}")]
     Login {
-        /// Where it is.
+        /// The address of the server.
         server: String,
-        /// What it says.
+        /// The message of the server.
         what: String,
     },
     /// There is no database of that name.
@@ -114,7 +115,7 @@ pub enum DatabaseError {
          URL"
     )]
     DatabaseMissing {
-        /// Where the server is.
+        /// The address of the server.
         server: String,
         /// Its name.
         database: String,
@@ -122,15 +123,15 @@ pub enum DatabaseError {
     /// The server may be read only, and a lock has to be written: it is a replica, or is kept so.
     #[error("the server at {server} is {why}: name the one that takes writes")]
     ReadOnlyServer {
-        /// Where it is.
+        /// The address of the server.
         server: String,
-        /// Why it takes no writes.
+        /// The reason why it takes no writes.
         why: &'static str,
     },
     /// The login has not all the rights that the locks need.
     #[error("the login may not {right}: have its owner or an administrator say `{grant}`")]
     RightMissing {
-        /// What it may not do.
+        /// The right that the login lacks.
         right: String,
         /// The statement that gives it the right.
         grant: String,
@@ -138,7 +139,7 @@ pub enum DatabaseError {
     /// The server has all the connections that it takes.
     #[error("the server at {server} takes no more connections: raise its limit, or end some")]
     Connections {
-        /// Where it is.
+        /// The address of the server.
         server: String,
     },
     /// Another transaction has kept a row for too long. Nothing was written.
@@ -153,7 +154,7 @@ pub enum DatabaseError {
     /// The server ended a statement that took too long. Nothing was written.
     #[error("the server at {server} ended a statement: it took too long, or was cancelled")]
     StatementEnded {
-        /// Where it is.
+        /// The address of the server.
         server: String,
     },
     /// The disk of the server is full. Nothing was written.
@@ -161,7 +162,7 @@ pub enum DatabaseError {
         "the disk of the server at {server} is full: free some room; locks go on by themselves then"
     )]
     ServerFull {
-        /// Where it is.
+        /// The address of the server.
         server: String,
     },
     /// Something between here and the server does not take what was asked for.
@@ -169,15 +170,15 @@ pub enum DatabaseError {
     Option {
         /// The option.
         option: &'static str,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: &'static str,
     },
     /// The server cannot be reached, or the connection ended before an answer.
     #[error("no connection to the server at {server}: {what}")]
     Unreachable {
-        /// Where it is.
+        /// The address of the server.
         server: String,
-        /// What was wrong.
+        /// A description of what was wrong.
         what: String,
     },
     /// A row was written by something else, or by a later version.
@@ -189,19 +190,20 @@ pub enum DatabaseError {
         key: String,
         /// The table.
         table: String,
-        /// What is odd about it.
+        /// A description of what is odd about it.
         what: String,
     },
     /// The database says something else, or there was no answer in time.
     #[error("the database did not serve the request: {what}")]
     Other {
-        /// What it says.
+        /// The message of the database, or a description of what went wrong.
         what: String,
     },
 }
 
 impl DatabaseError {
-    /// Whether asking again may help, and whether something of another kind is in the way.
+    /// The kind of fault: whether asking again may help, or something of another kind is in the
+    /// way.
     fn kind(&self) -> FaultKind {
         match self {
             Self::Full { .. }

@@ -35,8 +35,8 @@ pub async fn migrate(url: &str) -> Result<(), ConnectError> {
     }
 }
 
-/// What the store at `url` needs, to be shown or made by a tool of yours: `println!("{schema}")` is
-/// a script. Nothing is opened.
+/// The schema that the store at `url` needs, to be shown or made by a tool of yours:
+/// `println!("{schema}")` is a script. Nothing is opened.
 ///
 /// # Errors
 ///

@@ -11,10 +11,10 @@
 //! ```
 //!
 //! One row per key holds the lock's whole state. Each verb of a claim is one statement that commits
-//! by itself. What several want at once (join the line, hand over, skip the dead, several holders)
-//! is computed by the machine that `memory` uses (`backend::register`), and written by
-//! compare-and-swap on the row's `version`, which each change moves. No transaction spans a round
-//! trip, so a process that stops between two statements holds up nobody.
+//! by itself. A change that concerns several claims (join the line, hand over, skip the dead,
+//! several holders) is computed by the machine that `memory` uses (`backend::register`). It is
+//! written by compare-and-swap on the row's `version`, which each change moves. No transaction
+//! spans a round trip, so a process that stops between two statements holds up nobody.
 //!
 //! Four choices that a change must keep:
 //!
@@ -28,23 +28,24 @@
 //! - The file of the URL's name is compared with the one that is open before each statement: one
 //!   that is deleted goes on to be served to whoever has it open.
 //!
-//! A database is a `dialect`: what it spells its own way. All else is the same for all:
+//! A database is a `dialect`: the statements that it spells its own way. All else is the same for
+//! all:
 //!
 //! - `row`: the lease row, and what it says.
-//! - `schema`: the tables, and whether those that are there will do.
+//! - `schema`: the tables, and whether those that are there will do. `migrate`: making them.
 //! - `store`, `claim`: the verbs.
 //! - `backend`: their face for clients.
-//! - `changes`, `news`: who is told that a row is another, and when others have to be told.
-//! - `fault`: what is wrong, and what to do.
+//! - `changes`, `news`: the listeners to changed rows, and when other processes have to be told.
+//! - `fault`: errors of a database, and what to do.
 //! - `schemes`, `driver`: databases in the table of stores that URLs can name.
 //! - `sqlite`: SQLite's dialect, its file and its connection.
-//! - `statements`, `read`: what they are given and answer, in each dialect.
+//! - `statements`, `read`: the texts of the statements, and their answers.
 //! - `runs`: statements over a connection that is handed in.
 //! - `fence`: the check in the transaction that writes, for locks of any store.
-//! - `records`: what the idempotency engine remembers.
-//! - `trouble`: what an error of a database is about.
-//! - `errands`: who polls a request.
-//! - `lane`: whether a request may use the connection that is kept for renewals.
+//! - `records`: the records of the idempotency engine.
+//! - `trouble`: the kinds of a database's errors.
+//! - `errands`: requests, and who polls them.
+//! - `lane`: the purpose of a request, as renewals have a connection of their own.
 //! - `remote`: databases on a server: connections of the store's own, and statements over them.
 //! - `postgres`: PostgreSQL's dialect, its connections and its push.
 //! - `mysql`: the dialect of MySQL and MariaDB.

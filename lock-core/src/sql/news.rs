@@ -14,7 +14,7 @@ use crate::backend::ClaimId;
 /// Whether some claim has to be told, other than those who `know`.
 pub(super) fn is_news(before: &Entry, after: &Entry, knows: impl Fn(ClaimId) -> bool) -> bool {
     if leader(before, Duration::ZERO) != leader(after, Duration::ZERO) {
-        // Who follows is not written down.
+        // Followers are not written down.
         return true;
     }
     let is_newly_wanted = after.is_wanted() && !before.is_wanted();
@@ -62,7 +62,7 @@ mod tests {
         Place { claim: id(bits), mode, lease: LEASE, tokens_max: 1, due, with }
     }
 
-    /// What is said when this claim asks for something, and who was asked of.
+    /// Whether there is news for others when this claim asks for something.
     fn said(entry: &mut Entry, asks: u128, ask: impl FnOnce(&mut Entry, &Turn<'_, With>)) -> bool {
         let (before, ticks) = (entry.clone(), Cell::new(0));
         let mint = |last, count| {

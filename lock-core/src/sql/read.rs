@@ -1,4 +1,4 @@
-//! What the statements over the lease rows answer, read the same way from every database.
+//! The answers of the statements over the lease rows, read the same way from every database.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::token::TokenBlock;
 /// The columns of a lease row but for its key, in the order in which they are read.
 pub(super) const COLUMNS: &str = "version, fence, fences, holder, about, until, holders, line";
 
-/// What a row has to hold behind [`COLUMNS`].
+/// The place of the column behind [`COLUMNS`].
 const BEHIND: usize = 8;
 
 /// A row of a database.

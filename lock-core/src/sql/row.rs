@@ -1,7 +1,7 @@
 //! The lease row of a key, and what it says.
 //!
-//! A key that one claim holds alone, and that nobody wants, is in plain columns, which one statement
-//! can compare and write. All else is in two texts of a line for each claim:
+//! A key that one claim holds alone, and that nobody wants, is in plain columns, which one
+//! statement can compare and write. All else is in two texts of a line for each claim:
 //!
 //! - `holders`: `claim mode until first last told slot flags about value`. Empty where the columns
 //!   say it all.
@@ -26,15 +26,15 @@ use crate::token::TokenBlock;
 /// key no longer.
 pub(super) const CLAIM_LEASE: Duration = Duration::from_millis(1_500);
 
-/// Who holds a key, and who waits.
+/// The holders of a key, and its waiters.
 pub(super) type Entry = Register<With>;
 
-/// What is kept with a claim.
+/// The texts that are kept with a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct With {
-    /// What it says of itself, for people.
+    /// Its text about itself, for people.
     pub(super) about: Arc<str>,
-    /// What it publishes, if it stands for election.
+    /// The value that it publishes, if it stands for election.
     pub(super) value: Option<Arc<str>>,
 }
 
@@ -49,22 +49,22 @@ pub(super) struct Row {
     pub(super) fences: i64,
     /// The first holder, if there is any.
     pub(super) holder: Option<String>,
-    /// What it says of itself.
+    /// The text of the first holder about itself.
     pub(super) about: String,
     /// When the last of the leases ends, or the time of the last release.
     pub(super) until: i64,
-    /// What there is to say of holders beyond that; empty for one that holds the key alone.
+    /// The holders, a line for each; empty where the other columns say it all.
     pub(super) holders: String,
-    /// Who waits, in order.
+    /// The waiters, a line for each, in order.
     pub(super) line: String,
 }
 
 impl Row {
-    /// What it says.
+    /// The holders and waiters that it tells of.
     ///
     /// # Errors
     ///
-    /// What is odd about it.
+    /// A description of what is odd about it.
     pub(super) fn entry(&self) -> Result<Entry, String> {
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
         let owners = match (&self.holder, &*self.holders) {

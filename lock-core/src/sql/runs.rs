@@ -33,7 +33,7 @@ impl From<Vec<u8>> for Value {
 
 /// A database that statements of ours can be run in. Nobody else can implement it.
 pub trait Runs: sqlx::Database {
-    /// What an error is about.
+    /// The kind of an error.
     #[doc(hidden)]
     fn trouble(error: &sqlx::Error) -> Trouble;
 
@@ -46,8 +46,8 @@ pub trait Runs: sqlx::Database {
         std::future::ready(Ok(true))
     }
 
-    /// Where a table may be kept by an engine without transactions: what answers the `engine` of this
-    /// one if that is so.
+    /// Where a table may be kept by an engine without transactions: what answers the `engine` of
+    /// this one if that is so.
     #[doc(hidden)]
     fn other_engine(_table: &str) -> Option<String> {
         None
@@ -127,7 +127,7 @@ macro_rules! runs {
             values: Vec<$crate::sql::runs::Value>,
         ) -> sqlx::query::Query<'static, $database, <$database as sqlx::Database>::Arguments> {
             use $crate::sql::runs::Value;
-            // Of constants and names of tables, which were checked.
+            // The text is made of constants and of names of tables, which were checked.
             let query = sqlx::query(sqlx::AssertSqlSafe($spelled(text)));
             values.into_iter().fold(query, |query, value| match value {
                 Value::Text(text) => query.bind(text),
@@ -147,8 +147,8 @@ pub(super) fn there<T>(column: Option<T>) -> Result<T, sqlx::Error> {
 /// Makes a table where it is missing, or looks whether that which is there will do: whether it can
 /// be read by these columns.
 ///
-/// What could not be made may be there all the same. Others may have made it at the same time, and
-/// one who may make nothing is served where all is there.
+/// A table that could not be made may be there all the same. Others may have made it at the same
+/// time, and one who may make nothing is served where all is there.
 pub(super) async fn make<D: Runs>(
     connection: &mut D::Connection,
     statements: Vec<String>,

@@ -75,7 +75,8 @@ impl fmt::Debug for TableName {
     }
 }
 
-/// What a store needs of its database, and how that is made. Shown, it is a script.
+/// The table and the view that a store needs in its database, with the statements that make them.
+/// Shown, it is a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     leases: TableName,
@@ -107,7 +108,7 @@ impl Schema {
         &self.status
     }
 
-    /// What makes them, each only where it is missing.
+    /// The statements that make them, each only where it is missing.
     #[must_use]
     pub fn statements(&self) -> &[String] {
         &self.statements

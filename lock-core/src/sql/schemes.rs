@@ -1,9 +1,9 @@
-//! What the URLs of databases may hold. Here without their features too, so that an error can name
-//! what is missing.
+//! The parts that the URLs of databases may hold. They are here without the features too, so that
+//! an error can name what is missing.
 
 use crate::backend::Scheme;
 
-/// Where a PostgreSQL server listens.
+/// The usual port of a PostgreSQL server.
 const POSTGRES_PORT: u16 = 5_432;
 
 /// A file, or a database in this process.
@@ -12,7 +12,7 @@ pub(crate) const SQLITE: Scheme = Scheme::new("sqlite")
     .with_params(&["table", "create"])
     .behind(("sqlite", cfg!(feature = "sqlite")), ("sqlite", cfg!(feature = "sqlite")));
 
-/// Where a MySQL or MariaDB server listens.
+/// The usual port of a MySQL or MariaDB server.
 const MYSQL_PORT: u16 = 3_306;
 
 /// A server, behind which the path names the database.

@@ -69,7 +69,7 @@ enum Writes {
 /// As nearly all do.
 const WRITES: Writes = Writes::WhereItChanges;
 
-/// What a verb answered, and which row it knows of.
+/// The answer of a verb, and the version of the row that it knows of.
 pub(super) type Answered<A> = Result<(A, Option<i64>), Fault>;
 
 impl<D: Dialect> Store<D> {
@@ -84,8 +84,8 @@ impl<D: Dialect> Store<D> {
         store
     }
 
-    /// Has a request run to its end, whoever drops this, and waits for its answer for so long. It runs
-    /// at home, unless its caller may poll it and is alone.
+    /// Has a request run to its end, whoever drops this, and waits for its answer for so long. It
+    /// runs at home, unless its caller may poll it and is alone.
     pub(super) async fn ask<T, F>(
         self: &Arc<Self>,
         within: Duration,
@@ -96,7 +96,7 @@ impl<D: Dialect> Store<D> {
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
         let by = clock::now().plus(within);
-        // What is known by then, that the file is busy, is told rather than the silence.
+        // A cause that is known by then, such as a busy file, is told rather than the silence.
         let told_by = by.plus(within / 8);
         let request = ask(self.clone(), by);
         let asked = async {
@@ -169,8 +169,8 @@ impl<D: Dialect> Store<D> {
         self.turn(&ask.key, Some(ask.claim), WRITES, by, turn).await
     }
 
-    /// Gives up what a claim has. One that is `in_doubt` has not heard what became of an attempt: it
-    /// may be written and not committed yet, where nobody sees it, or be on its way.
+    /// Gives up what a claim has. One that is `in_doubt` has not heard what became of an attempt:
+    /// it may be written and not committed yet, where nobody sees it, or be on its way.
     pub(super) async fn withdraw(
         &self,
         key: Key,
@@ -187,7 +187,7 @@ impl<D: Dialect> Store<D> {
         Ok(self.turn(&key, Some(claim), writes, by, turn).await?.0)
     }
 
-    /// Who leads the election on a key.
+    /// The leader of the election on a key.
     pub(super) async fn follow(
         &self,
         key: Key,
@@ -323,7 +323,7 @@ pub(super) fn is_plain(place: &Place<With>) -> bool {
     place.mode == crate::mode::Mode::Exclusive && place.with.value.is_none()
 }
 
-/// Whoever holds the key of an election, and stood for it.
+/// The holder of the key of an election, if it stood for it.
 pub(super) fn leader(entry: &Entry, now: Duration) -> Option<Leader> {
     entry.owners(now).find_map(|owner: &Owner<With>| {
         let token = owner.first.map(FencingToken::new);
@@ -366,7 +366,8 @@ async fn tend<D: Dialect>(store: Weak<Store<D>>, home: Arc<Home>) {
         let Some(store) = store.upgrade() else { return };
         let now = clock::now();
         if now >= sweep_at {
-            // What it did not do is left for the next. It may take minutes, and nobody waits for it.
+            // Rows that this sweep leaves are for the next one. It may take minutes, and nobody
+            // waits for it.
             let sweeping = store.clone();
             drop(home.spawn(async move { sweeping.sweep(SWEEP_EVERY).await }));
             sweep_at = clock::now().plus(SWEEP_EVERY);

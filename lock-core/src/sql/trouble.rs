@@ -1,6 +1,6 @@
-//! What an error of a database is about, as far as it matters to who has to do something about it.
+//! The kinds of a database's errors, as far as they matter to who has to do something about them.
 
-/// What an error of a database is about.
+/// The kind of an error of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trouble {

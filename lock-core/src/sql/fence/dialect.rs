@@ -1,16 +1,17 @@
-//! What a database spells its own way of a fence.
+//! The statements of a fence that a database spells its own way.
 
 use crate::sql::TableName;
 use crate::sql::runs::Runs;
 
 /// A database that can keep fences. Nobody else can implement it.
 pub trait FenceDialect: Runs {
-    /// Whether the rows that [`raise_fence`](Self::raise_fence) writes say whether it has raised it.
+    /// Whether the rows that [`raise_fence`](Self::raise_fence) writes say whether it has raised
+    /// it.
     #[doc(hidden)]
     const COUNTS: bool = true;
 
-    /// Whether [`seen_fence`](Self::seen_fence) answers the `place` of the table as well, as there are
-    /// engines without transactions.
+    /// Whether [`seen_fence`](Self::seen_fence) answers the `place` of the table as well, as there
+    /// are engines without transactions.
     #[doc(hidden)]
     const SAYS_PLACE: bool = false;
 
@@ -18,8 +19,8 @@ pub trait FenceDialect: Runs {
     #[doc(hidden)]
     fn fence_table(table: &TableName) -> Vec<String>;
 
-    /// Raises the fence of a resource to one, unless it is higher; given both. It locks the row, and
-    /// writes it where it raises it.
+    /// Raises the fence of a resource to one, unless it is higher; given both. It locks the row,
+    /// and writes it where it raises it.
     #[doc(hidden)]
     fn raise_fence(table: &TableName) -> String {
         // The update says the table's name, as `fence` alone could be either.
@@ -30,7 +31,7 @@ pub trait FenceDialect: Runs {
         )
     }
 
-    /// What the fence of a resource is behind that; given the resource. It reads the present, also
+    /// Reads the fence of a resource behind that; given the resource. It reads the present, also
     /// where a transaction reads from a snapshot.
     #[doc(hidden)]
     fn seen_fence(table: &TableName) -> String {

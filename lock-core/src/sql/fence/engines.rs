@@ -1,7 +1,7 @@
-//! Which tables are known to be kept by an engine with transactions.
+//! The tables that are known to be kept by an engine with transactions.
 //!
-//! To ask for it costs a database as much as the check of a fence does, so it is asked once for each
-//! place. A table that is given another engine later is not found out.
+//! To ask for it costs a database as much as the check of a fence does, so it is asked once for
+//! each place. A table that is given another engine later is not found out.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex};

@@ -1,21 +1,21 @@
-//! Why a check did not pass.
+//! The reasons why a check did not pass.
 
 use crate::error::LostError;
 use crate::key::{Key, KeyError};
 use crate::sql::TableName;
 use crate::token::FencingToken;
 
-/// Why a holder may not write. Whatever it is: roll the transaction back.
+/// The reason why a holder may not write. Roll the transaction back in each case.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FenceError {
-    /// A later holder has written the resource. What this one knows of it is old.
+    /// A later holder has written the resource. This one knows an old state of it.
     #[error(
         "a later holder has written `{resource}` under token {seen}, and this one has {token}: roll \
          the transaction back, and begin anew under a lock of your own"
     )]
     Stale {
-        /// What is written.
+        /// The resource, which a later holder has written.
         resource: Key,
         /// The token of this holder.
         token: FencingToken,
@@ -28,17 +28,17 @@ pub enum FenceError {
          its token {token}: roll the transaction back"
     )]
     NotHeld {
-        /// What is written.
+        /// The resource that was to be written.
         resource: Key,
-        /// What was locked.
+        /// The key of the lock.
         key: Key,
         /// The token of this holder.
         token: FencingToken,
-        /// How it was lost; none after its release.
+        /// The cause of the loss; none after a release.
         #[source]
         lost: Option<LostError>,
     },
-    /// What names the resource is empty or too long. Nothing was sent.
+    /// The name of the resource is empty or too long. Nothing was sent.
     #[error("what is to be fenced has no name")]
     Resource(#[from] KeyError),
     /// No transaction is open on the connection, so the check would be over before the write.
@@ -49,7 +49,7 @@ pub enum FenceError {
          defines a table may have ended it"
     )]
     NoTransaction {
-        /// What is written.
+        /// The resource that was to be written.
         resource: Key,
     },
     /// There is no table of the fences.
@@ -60,7 +60,7 @@ pub enum FenceError {
     TableMissing {
         /// Its name.
         table: TableName,
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },
@@ -69,7 +69,7 @@ pub enum FenceError {
     TableShape {
         /// Its name.
         table: TableName,
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },
@@ -93,7 +93,7 @@ pub enum FenceError {
     RightMissing {
         /// Its name.
         table: TableName,
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },
@@ -104,7 +104,7 @@ pub enum FenceError {
          of the fence as its first statement"
     )]
     Busy {
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },
@@ -115,14 +115,14 @@ pub enum FenceError {
          the transaction back, and begin it anew"
     )]
     Ended {
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },
     /// The database says something else.
     #[error("the fence could not be checked: roll the transaction back")]
     Database {
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },

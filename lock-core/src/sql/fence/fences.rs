@@ -45,15 +45,16 @@ use crate::token::FencingToken;
 ///
 /// # What it promises
 ///
-/// For transactions that check one resource, under tokens that grow with each holder: they commit
-/// in the order of their tokens, at every isolation level. What a transaction reads behind its check
-/// is what the earlier holders have committed. In SQLite, and at levels that read from a snapshot, that
-/// is so where the check is the first statement.
+/// Transactions that check one resource commit in the order of their tokens, at every isolation
+/// level. The tokens have to grow with each holder. Behind its check a transaction reads what the
+/// earlier holders have committed. In SQLite, and at levels that read from a snapshot, that is so
+/// where the check is the first statement.
 ///
 /// # What it does not
 ///
 /// - A writer that does not check is not seen, and neither is an effect outside of the database.
-/// - A late holder's write stands where no later holder has written yet. It then comes before theirs.
+/// - A late holder's write stands where no later holder has written yet. It then comes before
+///   theirs.
 /// - Tokens are compared as numbers. They have to be those of one lock for one resource: not of two
 ///   keys, of two stores, or of permits, of which several holders write at a time.
 ///
@@ -102,8 +103,9 @@ impl Fences {
     ///
     /// # Errors
     ///
-    /// [`FenceError::TableShape`] and [`FenceError::TableEngine`] where there is a table of that name
-    /// that is none of ours, or whose engine has no transactions, and [`FenceError::Busy`] or [`FenceError::Database`] as the database says.
+    /// [`FenceError::TableShape`] and [`FenceError::TableEngine`] where there is a table of that
+    /// name that is none of ours, or whose engine has no transactions, and [`FenceError::Busy`] or
+    /// [`FenceError::Database`] as the database says.
     ///
     /// # Cancel safety
     ///
@@ -194,8 +196,8 @@ impl Fences {
         self.check_key_on::<D>(&mut *tx, token, resource).await
     }
 
-    /// Raises the fence of a resource to this one, unless it is higher: then it is told, and nothing
-    /// was written.
+    /// Raises the fence of a resource to this one, unless it is higher: then it is told, and
+    /// nothing was written.
     async fn raise<D: FenceDialect>(
         &self,
         connection: &mut D::Connection,

@@ -2,9 +2,10 @@
 //! commit. [`Fences`] has the whole of it.
 //!
 //! - `fences`: the table, and the check.
-//! - `dialect`: what a database spells its own way; `sqlite`, `postgres`, `mysql`: theirs.
-//! - `engines`: which tables are known to have transactions.
-//! - `error`: what can go wrong.
+//! - `dialect`: the statements that a database spells its own way.
+//! - `sqlite`, `postgres`, `mysql`: the dialect of each.
+//! - `engines`: the tables that are known to have transactions.
+//! - `error`: the reasons why a check did not pass.
 
 mod dialect;
 mod engines;

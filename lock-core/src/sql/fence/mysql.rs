@@ -9,7 +9,8 @@ use super::dialect::FenceDialect;
 use crate::sql::TableName;
 
 impl FenceDialect for MySql {
-    /// A row that is left as it was counts as one that was made, as sqlx asks for rows that are found.
+    /// A row that is left as it was counts as one that was made, as sqlx asks for rows that are
+    /// found.
     const COUNTS: bool = false;
     const SAYS_PLACE: bool = true;
 

@@ -2,8 +2,8 @@
 //!
 //! At *read committed* the statement waits for whoever has the row, and compares with what that one
 //! has committed. At *repeatable read* and *serializable* it is ended with a serialisation failure
-//! where the row was written, or made, since the transaction's first statement: so an old snapshot is
-//! never taken for the present, and neither passes for a fence that is higher.
+//! where the row was written, or made, since the transaction's first statement: so an old snapshot
+//! is never taken for the present, and neither passes for a fence that is higher.
 
 use sqlx::Postgres;
 

@@ -44,9 +44,9 @@ impl fmt::Debug for MysqlConfig {
 }
 
 impl MysqlConfig {
-    /// What a pool of yours connects to, with its options, which have to name a database. Its
-    /// connections are not used: an exhausted pool must not stop a renewal. The store makes a few of
-    /// its own.
+    /// The database that a pool of yours connects to, with the options of the pool, which have to
+    /// name it. The pool's connections are not used: an exhausted pool must not stop a renewal. The
+    /// store makes a few of its own.
     #[must_use]
     pub fn of_pool(pool: &MySqlPool) -> Self {
         let options = MySqlConnectOptions::clone(&pool.connect_options());
@@ -75,18 +75,18 @@ impl MysqlConfig {
         self
     }
 
-    /// What a URL says.
+    /// The configuration that a URL gives.
     pub(in crate::sql) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
         Ok(Self { options: options(url)?, params: Params::of(url)? })
     }
 
-    /// What the store needs there.
+    /// The table and the view that the store needs there.
     #[must_use]
     pub fn schema(&self) -> Schema {
         statements::schema(self.params.table.clone())
     }
 
-    /// Where the server is, for errors.
+    /// The address of the server, for errors.
     pub(super) fn server(&self) -> String {
         format!("{}:{}", self.options.get_host(), self.options.get_port())
     }
@@ -96,7 +96,7 @@ impl MysqlConfig {
         self.options.get_database().unwrap_or_default().to_owned()
     }
 
-    /// Who logs in, for errors that say what to grant.
+    /// The user who logs in, for errors that say what to grant.
     pub(super) fn user(&self) -> &str {
         self.options.get_username()
     }
@@ -118,8 +118,8 @@ impl MysqlConfig {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError): what
-    /// is missing or wrong, and what to do.
+    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError):
+    /// what is missing or wrong, and what to do.
     ///
     /// # Cancel safety
     ///

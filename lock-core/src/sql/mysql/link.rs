@@ -44,7 +44,7 @@ impl Server for MysqlServer {
     }
 }
 
-/// What became of a statement that was tried to see whether it can be had.
+/// The outcome of a statement that is tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tried {
     Done,
@@ -74,8 +74,8 @@ impl Link {
         .await
     }
 
-    /// Has one statement run that writes, which commits by itself; `None` where a row of that key is
-    /// there. Otherwise as [`rows`](Self::rows).
+    /// Has one statement run that writes, which commits by itself; `None` where a row of that key
+    /// is there. Otherwise as [`rows`](Self::rows).
     pub(super) async fn write(
         &self,
         by: Instant,

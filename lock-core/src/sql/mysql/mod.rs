@@ -1,16 +1,16 @@
 //! Locks in a MySQL or MariaDB database: for services that have one, on any number of machines.
 //!
-//! - `config`: where the database is, and what may be made there.
+//! - `config`: the place of the database, and what may be made there.
 //! - `connect`: from a URL to a store.
 //! - `backend`: the store for clients.
 //! - `session`: one connection, as the store needs it.
 //! - `link`: statements over a few of them.
-//! - `dialect`, `statements`: what both spell their own way.
+//! - `dialect`, `statements`: the statements that both spell their own way.
 //! - `text`: a statement whose values have numbers.
-//! - `short`: what a statement answers in one number.
+//! - `short`: the answer of a statement in one number.
 //! - `renewals`: many claims in few statements.
 //! - `prepare`: making and checking the table.
-//! - `trouble`: what their errors mean.
+//! - `trouble`: the meaning of their errors.
 //! - `transactions`: statements over connections that are handed in.
 
 mod backend;

@@ -1,13 +1,13 @@
 //! Many claims in two statements: one that renews, and one that reads what became of them, as an
 //! update has no answer here but one number.
 //!
-//! That number is the time of the first. A row that it has renewed is known by it: its lease ends so
-//! long after that time, and its version is no older. What changed in between is seen as it is then,
-//! and one that has another holder by then is not among them.
+//! That number is the time of the first. A row that it has renewed is known by it: its lease ends
+//! so long after that time, and its version is no older. What changed in between is seen as it is
+//! then, and one that has another holder by then is not among them.
 //!
-//! No row is waited for, so batches deadlock neither with each other nor with single verbs: the rows
-//! are locked by a read that leaves out what somebody else keeps (`SKIP LOCKED`), and only those are
-//! written.
+//! No row is waited for, so batches deadlock neither with each other nor with single verbs: the
+//! rows are locked by a read that leaves out what somebody else keeps (`SKIP LOCKED`), and only
+//! those are written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,20 +30,20 @@ use crate::sql::row::ms;
 /// The place of the claim, behind what a grant has.
 const CLAIM: usize = 4;
 
-/// How MySQL and MariaDB renew several.
+/// The renewals of several claims, as MySQL and MariaDB do them.
 #[derive(Debug)]
 pub(super) struct Several {
     link: Arc<Link>,
     time: Arc<ServerClock>,
     requests: Arc<AtomicU64>,
-    /// For up to 2, 4, 8, … claims.
+    /// The statements for up to 2, 4, 8, … claims.
     texts: Vec<Texts>,
 }
 
 #[derive(Debug)]
 struct Texts {
-    /// Given the keys, the claims, what they say of themselves, the lease in ms, and the most tokens
-    /// as a power of two and as a number; answers its time in microseconds, or 0 for none.
+    /// Given the keys, the claims, what they say of themselves, the lease in ms, and the most
+    /// tokens as a power of two and as a number; answers its time in microseconds, or 0 for none.
     renew: Text,
     /// Given the keys, the claims, the end of the lease and the least version.
     renewed: Text,
@@ -144,7 +144,8 @@ impl Texts {
         let [about, lease, power, most] = [1, 2, 3, 4].map(|n| format!("${}", 2 * size + n));
         let Granted { now, token, power, version, .. } = Granted::new(&power, &most);
         let named = format!("name IN ({keys}) AND holder IN ({claims}) AND holders = ''");
-        // The order of the tables and the indexes are given, as a scan would wait for strangers' rows.
+        // The order of the tables and the indexes are given, as a scan would wait for strangers'
+        // rows.
         let renew = format!(
             "UPDATE (SELECT name AS taken, {token} AS new_fence, 1 << {power} AS new_fences, \
              {version} AS new_version, LAST_INSERT_ID({NOW_US}) AS began \

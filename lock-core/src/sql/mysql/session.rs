@@ -14,22 +14,22 @@ pub(in crate::sql) struct Session {
     connection: MySqlConnection,
 }
 
-/// What a server has to say of itself.
+/// The statement by which a server says its version, and whether it is read-only.
 const CHECK: &str = "SELECT VERSION(), CAST(@@GLOBAL.read_only AS SIGNED), \
     CAST(@@GLOBAL.innodb_read_only AS SIGNED)";
 
-/// What is set for the connection, whatever the server's defaults are. Each statement sees what is
-/// committed when it begins, and locks no more than its row. A row is waited for for one second, the
-/// least that there is, and a table that is being altered as well. `SYSDATE` has no other way to be
-/// UTC than the zone of the session.
+/// The settings of a connection, whatever the server's defaults are. Each statement sees what is
+/// committed when it begins, and locks no more than its row. A row is waited for for one second,
+/// the least that there is, and a table that is being altered as well. `SYSDATE` has no other way
+/// to be UTC than the zone of the session.
 const SETTINGS: [&str; 2] = [
     "SET SESSION TRANSACTION READ WRITE, ISOLATION LEVEL READ COMMITTED",
     "SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
      time_zone = '+00:00', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1",
 ];
 
-/// How long the server works at one statement: what MariaDB has for all of them, MySQL has for those
-/// that read.
+/// How long the server works at one statement: what MariaDB has for all of them, MySQL has for
+/// those that read.
 const BOUND_OF_MARIADB: &str = "SET SESSION max_statement_time = 2";
 const BOUND_OF_MYSQL: &str = "SET SESSION max_execution_time = 2000";
 

@@ -1,9 +1,9 @@
-//! What a statement answers in one number.
+//! The answer of a statement in one number.
 //!
-//! MySQL has no `RETURNING`, and MariaDB has none for updates. Of both the answer to a statement
-//! holds the last `LAST_INSERT_ID(…)` in it, which is 63 bits here, from the highest: the last token
-//! (56), the power of two that says how many end with it (5), whether the version is not the one
-//! that the token says, and whether somebody waits.
+//! MySQL has no `RETURNING`, and MariaDB has none for updates. In both the answer to a statement
+//! holds the last `LAST_INSERT_ID(…)` in it, which is 63 bits here, from the highest: the last
+//! token (56), the power of two that says how many end with it (5), whether the version is not the
+//! one that the token says, and whether somebody waits.
 
 use crate::backend::register::tokens::{EPOCH_US, PER_US};
 use crate::sql::dialect::Taken;
@@ -20,8 +20,8 @@ pub(super) fn packed(token: &str, power: &str, is_ahead: &str, is_wanted: &str) 
     format!("({token}) * 128 + ({power}) * 4 + ({is_ahead}) * 2 + ({is_wanted})")
 }
 
-/// The version of a row after a grant of which this is the last token, in SQL: the microsecond of the
-/// token. A version that is ahead of it, as after the clock was set back, goes on by one.
+/// The version of a row after a grant of which this is the last token, in SQL: the microsecond of
+/// the token. A version that is ahead of it, as after the clock was set back, goes on by one.
 pub(super) fn version_of(token: &str) -> String {
     format!("({token}) DIV {PER_US} + {EPOCH_US}")
 }
@@ -31,7 +31,7 @@ pub(super) fn power_of(tokens_max: u32) -> u32 {
     tokens_max.max(1).ilog2().min(POWER_MAX)
 }
 
-/// What was answered.
+/// The answer that a number holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Short {
     pub(super) taken: Taken,

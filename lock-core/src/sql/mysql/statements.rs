@@ -1,11 +1,11 @@
-//! How MySQL and MariaDB spell the statements: those that both take.
+//! The statements as MySQL and MariaDB spell them: those that both take.
 //!
 //! **Time** is `UTC_TIMESTAMP(6)`, when the statement began. One that waited for its row grants a
 //! lease that is shorter by the wait, and never longer; the server ends the wait after a second.
 //!
 //! One that takes a key says until when it may, as one that is late has been given up: that goes by
-//! `SYSDATE(6)`, which is the time behind a wait for the row as well. (Not so where the whole server
-//! has `sysdate-is-now`: there a wait of up to a second is not counted.)
+//! `SYSDATE(6)`, which is the time behind a wait for the row as well. (Not so where the whole
+//! server has `sysdate-is-now`: there a wait of up to a second is not counted.)
 //!
 //! **Order**: both assign from left to right, and a later expression sees what an earlier one has
 //! assigned. So each column is assigned behind all that read it, which holds as well where all are
@@ -45,8 +45,8 @@ pub(super) const COLUMNS: [(&str, &str); 9] = [
     ("line", "mediumtext"),
 ];
 
-/// Which columns the table `$1` has, with the table's engine: name, type, whether it is of the
-/// primary key, engine.
+/// The columns of the table `$1`, with the table's engine: name, type, whether it is of the primary
+/// key, engine.
 pub(super) const FOUND: &str = "\
     SELECT CONVERT(c.column_name USING utf8mb4), CONVERT(c.data_type USING utf8mb4), \
     CAST(c.column_key = 'PRI' AS SIGNED), CONVERT(t.engine USING utf8mb4) \
@@ -55,7 +55,7 @@ pub(super) const FOUND: &str = "\
     ON t.table_schema = c.table_schema AND t.table_name = c.table_name \
     WHERE c.table_schema = DATABASE() AND c.table_name = $1";
 
-/// What needs a right each, and does nothing: no key is empty.
+/// Statements that need a right each, and do nothing: no key is empty.
 pub(super) fn probes(table: &str) -> [(&'static str, String); 4] {
     let columns = read::COLUMNS;
     [
@@ -72,10 +72,10 @@ pub(super) fn probes(table: &str) -> [(&'static str, String); 4] {
     ]
 }
 
-/// What a grant writes, in SQL.
+/// The values that a grant writes, in SQL.
 ///
-/// Tokens are as `backend/register/tokens` reserves them, but that the size of a block is a power of
-/// two: the power is how many digits a number has beside the first.
+/// Tokens are as `backend/register/tokens` reserves them, but that the size of a block is a power
+/// of two: the power is how many digits a number has beside the first.
 #[derive(Debug)]
 pub(super) struct Granted {
     /// The time in milliseconds when the statement began.
@@ -91,7 +91,7 @@ pub(super) struct Granted {
 }
 
 impl Granted {
-    /// Of the most tokens, as a power of two and as a number.
+    /// The values of a grant of at most so many tokens, given as a power of two and as a number.
     pub(super) fn new(power_max: &str, most: &str) -> Self {
         let ticks = format!("(({NOW_US} - {EPOCH_US}) * {PER_US})");
         let ahead = format!("fence > {ticks} + {AHEAD_MAX}");
@@ -109,7 +109,7 @@ impl Granted {
     }
 }
 
-/// What makes the tables.
+/// The table and the view, with the statements that make them.
 pub(super) fn schema(table: TableName) -> Schema {
     let now = format!("{NOW_US} DIV 1000");
     Schema::new(table, |leases, status| {
@@ -176,8 +176,8 @@ impl Statements {
             "until <= {now} AND holders = '' AND line = '' AND fence < {TOKEN_END} \
              AND {RIGHT_NOW} < $7"
         );
-        // Whether it may be had is decided once, by what the first column is assigned, as the time
-        // goes on. What the insert answers is overwritten where there is a row.
+        // The assignment of the first column decides once whether the key may be had, as time goes
+        // on. The answer of the insert is overwritten where there is a row.
         let take = format!(
             "INSERT INTO {table} (name, version, fence, fences, holder, about, until, holders, line) \
              SELECT $1, {new_version}, {ticks}, IF(LAST_INSERT_ID({new}) > 0, 1, 1), $2, $3, \
@@ -242,7 +242,7 @@ impl Statements {
     }
 }
 
-/// What asks for the time in ms.
+/// The statement that asks for the time in ms.
 pub(super) fn time() -> Text {
     Text::new(&format!("SELECT {NOW_US} DIV 1000"))
 }

@@ -24,7 +24,7 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Of a statement with `$1`, `$2`, … in place of its values.
+    /// The text of a statement with `$1`, `$2`, … in place of its values.
     pub(super) fn new(numbered: &str) -> Self {
         let (mut sql, mut order) = (String::with_capacity(numbered.len()), Vec::new());
         let mut pieces = numbered.split('$');
@@ -40,7 +40,7 @@ impl Text {
     }
 
     pub(super) fn bound(&self, args: &[Arg]) -> Query<'static, MySql, MySqlArguments> {
-        // Of constants and names of tables, which were checked.
+        // The text is made of constants and of names of tables, which were checked.
         let query = sqlx::query(AssertSqlSafe(self.sql.clone()));
         let values = self.order.iter().filter_map(|place| args.get(*place));
         values.fold(query, |query, arg| match arg.clone() {

@@ -1,7 +1,7 @@
 //! Statements over connections that are handed in.
 //!
-//! A deadlock ends the whole transaction here, and a statement that defines a table commits it. sqlx
-//! hears of neither: what comes next would commit by itself, statement for statement.
+//! A deadlock ends the whole transaction here, and a statement that defines a table commits it.
+//! sqlx hears of neither: what comes next would commit by itself, statement for statement.
 
 use std::convert::identity;
 

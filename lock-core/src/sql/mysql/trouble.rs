@@ -1,4 +1,4 @@
-//! What an error of MySQL or MariaDB means.
+//! The meaning of an error of MySQL or MariaDB.
 
 use sqlx::Error;
 use sqlx::mysql::MySqlDatabaseError;
@@ -79,7 +79,7 @@ impl Unserved {
 }
 
 impl Trouble {
-    /// By the number of MySQL, in a connection that is handed in.
+    /// The kind of an error by its number at MySQL, in a connection that is handed in.
     pub(in crate::sql) fn of_mysql(error: &Error) -> Self {
         match number(error) {
             Some(1_213 | 1_020 | 1_205) => Self::Busy,
@@ -96,7 +96,8 @@ impl Trouble {
     }
 }
 
-/// What to grant to `who`, by what the server says: `INSERT command denied to user …`.
+/// The error that says what to grant to `who`, by the words of the server:
+/// `INSERT command denied to user …`.
 pub(super) fn right_missing(what: &str, config: &MysqlConfig, who: Option<&str>) -> DatabaseError {
     let rights = match what.split_once(" command denied") {
         Some((rights, _)) => rights,

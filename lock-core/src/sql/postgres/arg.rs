@@ -1,8 +1,9 @@
-//! What stands in a statement in place of `$1`, `$2`, …
+//! The values of a statement, in place of `$1`, `$2`, …
 //!
-//! Over a connection of our own it is bound to a statement that the server has prepared. Behind a
-//! pooler that gives each transaction another connection a prepared statement may be missing, and
-//! even an unnamed one is gone between its two halves: there the values are written into the text.
+//! Over a connection of our own a value is bound to a statement that the server has prepared.
+//! Behind a pooler that gives each transaction another connection a prepared statement may be
+//! missing, and even an unnamed one is gone between its two halves: there the values are written
+//! into the text.
 
 use std::fmt::Write as _;
 

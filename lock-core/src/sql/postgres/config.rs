@@ -54,8 +54,9 @@ impl fmt::Debug for PostgresConfig {
 }
 
 impl PostgresConfig {
-    /// What a pool of yours connects to, with its options. Its connections are not used: an
-    /// exhausted pool must not stop a renewal. The store makes a few of its own.
+    /// The database that a pool of yours connects to, with the options of the pool. The pool's
+    /// connections are not used: an exhausted pool must not stop a renewal. The store makes a few
+    /// of its own.
     #[must_use]
     pub fn of_pool(pool: &PgPool) -> Self {
         let options = PgConnectOptions::clone(&pool.connect_options());
@@ -83,7 +84,7 @@ impl PostgresConfig {
         self
     }
 
-    /// What has to be on the server's disk before a grant is answered.
+    /// Sets what has to be on the server's disk before a grant is answered.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.params.durability = durability;
@@ -98,13 +99,13 @@ impl PostgresConfig {
         self
     }
 
-    /// What a URL says.
+    /// The configuration that a URL gives.
     pub(in crate::sql) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
         let params = Params::of(url)?;
         Ok(Self { options: options(url)?, params })
     }
 
-    /// What the store needs there.
+    /// The table and the view that the store needs there.
     #[must_use]
     pub fn schema(&self) -> Schema {
         statements::schema(self.params.within.as_ref(), self.params.table.clone())
@@ -115,7 +116,7 @@ impl PostgresConfig {
         qualified(self.params.within.as_ref(), &self.params.table.to_string())
     }
 
-    /// Where the server is, for errors.
+    /// The address of the server, for errors.
     pub(super) fn server(&self) -> String {
         format!("{}:{}", self.options.get_host(), self.options.get_port())
     }
@@ -125,7 +126,7 @@ impl PostgresConfig {
         self.options.get_database().unwrap_or(self.options.get_username()).to_owned()
     }
 
-    /// Who logs in, for errors that say what to grant.
+    /// The user who logs in, for errors that say what to grant.
     pub(super) fn user(&self) -> &str {
         self.options.get_username()
     }
@@ -147,8 +148,8 @@ impl PostgresConfig {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError): what
-    /// is missing or wrong, and what to do.
+    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError):
+    /// what is missing or wrong, and what to do.
     ///
     /// # Cancel safety
     ///

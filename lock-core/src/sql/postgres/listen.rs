@@ -1,11 +1,11 @@
 //! Hearing from other processes: one connection of the store's own, on one channel of the table.
 //!
-//! A word names a key and who says it, no more: whoever listens to the key reads its row. Words that
-//! are said while the connection is away are lost, so all rows are read when it is back, and the
-//! store looks by itself meanwhile.
+//! A word names a key and who says it, no more: whoever listens to the key reads its row. Words
+//! that are said while the connection is away are lost, so all rows are read when it is back, and
+//! the store looks by itself meanwhile.
 //!
-//! `LISTEN` says nothing of whether words arrive: behind a pooler that gives each transaction another
-//! connection it succeeds, and nothing comes. So the first word is one of our own.
+//! `LISTEN` says nothing of whether words arrive: behind a pooler that gives each transaction
+//! another connection it succeeds, and nothing comes. So the first word is one of our own.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -36,7 +36,7 @@ const AWAY: Pauses = Pauses::new(Duration::from_millis(100), Duration::from_secs
 /// Between two tries where no word arrived though it was listened.
 const DEAF: Duration = Duration::from_secs(60);
 
-/// On which channel the stores of a table speak, and who this one is.
+/// The channel on which the stores of a table speak, and the name of this one.
 #[derive(Debug, Clone)]
 pub(super) struct Name {
     channel: Arc<str>,
@@ -53,7 +53,7 @@ impl Name {
         &self.channel
     }
 
-    /// What is said of a key.
+    /// The word that is said of a key.
     pub(super) fn word(&self, key: &Key) -> String {
         format!("{} {key}", self.own)
     }
@@ -103,7 +103,7 @@ impl Drop for Ears {
     }
 }
 
-/// Why there is nothing to be heard.
+/// The reason why there is nothing to be heard.
 enum End {
     /// The connection is away.
     Away(String),

@@ -19,7 +19,7 @@ use crate::sql::schema::Column;
 const ONE_AT_A_TIME: &str =
     "SELECT pg_advisory_xact_lock(hashtextextended('lock-core: making the tables', 0))";
 
-/// What there is: the table `$1`, the view `$2` and the schema `$3`.
+/// The statement that asks whether the table `$1`, the view `$2` and the schema `$3` are there.
 const THERE: &str = "SELECT to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT NULL, \
     to_regnamespace($3) IS NOT NULL";
 
@@ -54,8 +54,8 @@ pub(super) async fn prepare(link: &Link, by: Instant) -> Result<(), Fault> {
     }
 }
 
-/// Makes what is missing, all of it or nothing. A login that may make nothing is served where all is
-/// there.
+/// Makes what is missing, all of it or nothing. A login that may make nothing is served where all
+/// is there.
 async fn make(link: &Link, by: Instant) -> Result<(), Fault> {
     let (config, schema) = (link.config(), link.schema());
     let within = config.params.within.as_ref();

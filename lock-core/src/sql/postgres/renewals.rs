@@ -1,6 +1,7 @@
 //! Many claims in one statement.
 //!
-//! It renews what it finds unlocked, as one row that somebody else keeps must not hold up the others.
+//! It renews what it finds unlocked, as one row that somebody else keeps must not hold up the
+//! others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::sql::row::ms;
 /// The place of the claim, behind what a grant has.
 const CLAIM: usize = 5;
 
-/// How PostgreSQL renews several.
+/// The renewals of several claims, as PostgreSQL does them.
 #[derive(Debug)]
 pub(super) struct Several {
     pub(super) link: Arc<Link>,

@@ -8,7 +8,7 @@ use super::config::{PostgresConfig, STATEMENT_SHOWN};
 use crate::sql::fault::DatabaseError;
 use crate::sql::remote::{Durability, Unserved};
 
-/// How the server is reached.
+/// The way to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// The connection is ours alone, with settings of its own, and statements are prepared on it.
@@ -25,7 +25,7 @@ pub(in crate::sql) struct Session {
     way: Way,
 }
 
-/// What a server has to say of itself.
+/// The statement by which a server says whether it takes writes, and how long a statement may take.
 const CHECK: &str = "SELECT pg_is_in_recovery(), \
     current_setting('transaction_read_only') = 'on', current_setting('statement_timeout')";
 
@@ -81,7 +81,7 @@ impl Session {
     ) -> Result<Vec<PgRow>, sqlx::Error> {
         match self.way {
             Way::Direct => {
-                // Of constants and names of tables, which were checked.
+                // The text is made of constants and of names of tables, which were checked.
                 let mut query = sqlx::query(AssertSqlSafe(statement.clone()));
                 for arg in args {
                     query = arg.bind(query);

@@ -34,7 +34,7 @@ pub(super) const COLUMNS: [(&str, &str); 9] = [
     ("line", "text"),
 ];
 
-/// Which columns the table `$1` has: name, type, whether it is of the primary key, and whether it
+/// The columns of the table `$1`: name, type, whether it is of the primary key, and whether it
 /// tells texts apart by their bytes.
 pub(super) const FOUND: &str = "\
     SELECT a.attname::text, format_type(a.atttypid, NULL), \
@@ -45,7 +45,7 @@ pub(super) const FOUND: &str = "\
     LEFT JOIN pg_collation c ON c.oid = a.attcollation \
     WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped";
 
-/// Which rights the login has on the table `$1`.
+/// The rights of the login on the table `$1`.
 pub(super) const RIGHTS: &str = "\
     SELECT r.name, has_table_privilege(to_regclass($1), r.name) \
     FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS r (name)";
@@ -74,7 +74,7 @@ pub(super) fn qualified(within: Option<&TableName>, name: &str) -> String {
     }
 }
 
-/// What makes the tables.
+/// The table and the view, with the statements that make them.
 pub(super) fn schema(within: Option<&TableName>, table: TableName) -> Schema {
     Schema::new(table, |leases, status| {
         let (leases, status) = (qualified(within, leases), qualified(within, status));
@@ -109,8 +109,8 @@ pub(super) fn schema(within: Option<&TableName>, table: TableName) -> Schema {
     })
 }
 
-/// What a grant sets, and [`TOLD`] tells: tokens as `backend/register/tokens` reserves them, of which
-/// `l.fence` is the last.
+/// The values that a grant sets, and `told` tells. Tokens are as `backend/register/tokens` reserves
+/// them; `l.fence` is the last.
 fn granted(lease: &str, most: &str) -> String {
     let (ticks, ahead) = (ticks(), format!("l.fence > {} + {AHEAD_MAX}", ticks()));
     format!(
@@ -126,13 +126,13 @@ fn ticks() -> String {
     format!("((t.now * 1000 - {EPOCH_US}) * {PER_US})")
 }
 
-/// What a grant answers, and the time.
+/// The values that a grant answers, and the time.
 fn told() -> String {
     format!("l.version, l.fence, l.fences, l.line <> '', {NOW}")
 }
 
-/// Renews several claims, given a list of each of what [`Statements::renew`] is given; tells the claim
-/// behind the time. What somebody else has locked is left out.
+/// Renews several claims, given a list of each of what [`Statements::renew`] is given; tells the
+/// claim behind the time. Rows that somebody else has locked are left out.
 pub(super) fn renew_all(table: &str) -> String {
     let (granted, told) = (granted("q.lease", "q.most"), told());
     format!(
@@ -146,7 +146,7 @@ pub(super) fn renew_all(table: &str) -> String {
     )
 }
 
-/// What asks for the time.
+/// The statement that asks for the time.
 pub(super) fn time() -> String {
     format!("SELECT {NOW}")
 }

@@ -1,4 +1,4 @@
-//! What an error of PostgreSQL means.
+//! The meaning of an error of PostgreSQL.
 
 use sqlx::Error;
 use sqlx::postgres::PgDatabaseError;
@@ -26,7 +26,7 @@ impl Unserved {
         let what = error.message().to_owned();
         let table = config.qualified_table();
         Self::Refused(match error.code() {
-            // Of two transactions that stand in each other's way one is ended.
+            // One of two transactions that stand in each other's way is ended.
             "40001" | "40P01" => return Self::Again(DatabaseError::RowLocked { table }),
             "55P03" => DatabaseError::RowLocked { table },
             "57014" => DatabaseError::StatementEnded { server },
@@ -48,7 +48,7 @@ impl Unserved {
 }
 
 impl Trouble {
-    /// By the code of PostgreSQL, in a connection that is handed in.
+    /// The kind of an error by its code at PostgreSQL, in a connection that is handed in.
     pub(in crate::sql) fn of_postgres(error: &Error) -> Self {
         let code = error.as_database_error().and_then(|error| error.code());
         match code.as_deref() {
@@ -65,7 +65,8 @@ impl Trouble {
     }
 }
 
-/// What to grant, by what the server says: `permission denied for table lock_leases`.
+/// The error that says what to grant, by the words of the server:
+/// `permission denied for table lock_leases`.
 fn right_missing(what: &str, config: &PostgresConfig) -> DatabaseError {
     let user = config.user();
     match what.strip_prefix("permission denied for ") {

@@ -28,7 +28,7 @@ pub(super) const COLUMNS: [&str; 15] = [
     "payload",
 ];
 
-/// What stands in `state`.
+/// The values of `state`.
 pub(super) const IN_FLIGHT: &str = "in flight";
 pub(super) const DONE: &str = "done";
 pub(super) const WITHOUT_PAYLOAD: &str = "without payload";

@@ -1,4 +1,4 @@
-//! What a database spells its own way of a record.
+//! The statements of a record that a database spells its own way.
 
 use std::future::Future;
 
@@ -18,7 +18,7 @@ pub trait RecordDialect: Runs {
     #[doc(hidden)]
     const NOW: &'static str;
 
-    /// What a read in a transaction of a user's ends with, so that it reads the present.
+    /// The end of a read in a transaction of a user's, so that it reads the present.
     #[doc(hidden)]
     const PRESENT: &'static str = "";
 
@@ -26,8 +26,8 @@ pub trait RecordDialect: Runs {
     #[doc(hidden)]
     fn record_table(table: &TableName) -> Vec<String>;
 
-    /// Puts a row of these columns there, unless there is one of its id; given their values, of which
-    /// that is the first.
+    /// Puts a row of these columns there, unless there is one of its id; given their values, of
+    /// which that is the first.
     #[doc(hidden)]
     fn insert_record(table: &TableName, columns: &[&str]) -> String {
         let (names, places) = (columns.join(", "), vec!["?"; columns.len()].join(", "));
@@ -59,7 +59,7 @@ pub trait RecordDialect: Runs {
         pool: &Pool<Self>,
     ) -> impl Future<Output = Result<Transaction<'static, Self>, sqlx::Error>> + Send;
 
-    /// What an error means to who asked, and where the same statement may pass.
+    /// The meaning of an error to who asked, and where the same statement may pass.
     #[doc(hidden)]
     fn fault_of(pool: &Pool<Self>, table: &TableName, error: sqlx::Error) -> (Fault, Passes);
 }
@@ -88,7 +88,7 @@ impl crate::sql::remote::Unserved {
     }
 }
 
-/// What a row was when it was read: nobody has written it since, if it is so still.
+/// The version of a row when it was read: nobody has written it since, if it is the same still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) number: i64,
@@ -97,7 +97,7 @@ pub(super) struct Version {
     pub(super) until: i64,
 }
 
-/// What is in the place of a record, and when it was read.
+/// The row in the place of a record, if there is one, and when it was read.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// In milliseconds since 1970, by the clock of the database.

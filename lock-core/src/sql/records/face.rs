@@ -1,4 +1,4 @@
-//! What users see.
+//! The face of the records for users.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ const TABLE: &str = "lock_records";
 /// | [`with_pool`](Self::with_pool) | those of your pool | a database in memory, and tests |
 ///
 /// Connections of its own go to the database itself, or through a pooler that keeps sessions. One
-/// that gives each transaction another connection is refused where it can be seen: unlike the locks,
-/// records are asked for by statements that are prepared.
+/// that gives each transaction another connection is refused where it can be seen: unlike the
+/// locks, records are asked for by statements that are prepared.
 ///
 /// To complete an execution in a transaction of yours, let it be one of the same database: see
 /// [`Execution::complete_in`](crate::idempotency::Execution::complete_in).
@@ -47,7 +47,7 @@ pub struct SqlRecords {
     records: Arc<dyn Table>,
 }
 
-/// What there is beside the verbs.
+/// The work on the table, beside the verbs.
 trait Table: RecordStore {
     fn migrate(&self) -> BoxFuture<'_, Result<(), Fault>>;
     fn sweep(&self, rows_max: u32) -> BoxFuture<'_, Result<u64, Fault>>;
@@ -77,13 +77,13 @@ impl SqlRecords {
     /// for tests.
     ///
     /// A completed record survives the loss of power: SQLite is told to wait for the disk
-    /// (`synchronous=FULL`), and `durability=async` is refused. A file that is made here is one with
-    /// a write-ahead log.
+    /// (`synchronous=FULL`), and `durability=async` is refused. A file that is made here is one
+    /// with a write-ahead log.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Url`] for a malformed URL. [`ConnectError::Store`] when the file or the table
-    /// is missing, or is none of ours; its source is a
+    /// [`ConnectError::Url`] for a malformed URL. [`ConnectError::Store`] when the file or the
+    /// table is missing, or is none of ours; its source is a
     /// [`DatabaseError`](crate::sql::DatabaseError), which says what to do.
     ///
     /// # Cancel safety
@@ -121,8 +121,8 @@ impl SqlRecords {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Store`] when the table is missing ([`statements`](Self::statements) make it),
-    /// is none of ours, or when the database is in memory: no other connection sees that.
+    /// [`ConnectError::Store`] when the table is missing ([`statements`](Self::statements) make
+    /// it), is none of ours, or when the database is in memory: no other connection sees that.
     ///
     /// # Cancel safety
     ///

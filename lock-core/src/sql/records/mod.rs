@@ -9,12 +9,13 @@
 //! database, what becomes of it, and writes that by compare-and-swap. No transaction of ours spans
 //! two statements.
 //!
-//! - `dialect`: what a database spells its own way. - `sqlite`, `postgres`,
-//!   `mysql`: theirs.
+//! - `dialect`: the statements that a database spells its own way.
+//! - `sqlite`, `postgres`, `mysql`: the dialect of each.
 //! - `columns`: a record as columns, and which rows are no records.
-//! - `verbs`: the statements. - `store`: the verbs.
+//! - `verbs`: the statements of a record. `store`: the verbs, for every database.
 //! - `within`: a record that is completed in a transaction of the user's.
-//! - `sweep`: removing rows whose life is over. - `face`: what users see.
+//! - `sweep`: removing rows whose life is over.
+//! - `face`: the records as users see them.
 
 mod columns;
 mod dialect;

@@ -41,7 +41,7 @@ impl RecordDialect for MySql {
     }
 
     fn insert_record(table: &TableName, columns: &[&str]) -> String {
-        // What would be counted of `ON DUPLICATE KEY UPDATE` does not say which it was.
+        // The count of `ON DUPLICATE KEY UPDATE` would not say whether the row is new.
         let (names, places) = (columns.join(", "), vec!["?"; columns.len()].join(", "));
         format!("INSERT IGNORE INTO {table} ({names}) VALUES ({places})")
     }
@@ -67,15 +67,15 @@ impl RecordDialect for MySql {
     }
 }
 
-/// What a URL names.
+/// A pool for the database that a URL names.
 pub(super) fn pool_of(url: &StoreUrl) -> Result<MySqlPool, ConnectError> {
     let config = MysqlConfig::of(url)?;
     config.params.durability.keeps_records()?;
     Ok(pool_with(&config, config.params.connections))
 }
 
-/// A few connections, on which the server ends what takes too long: what is given up here ends there
-/// too.
+/// A few connections, on which the server ends what takes too long: what is given up here ends
+/// there too.
 fn pool_with(config: &MysqlConfig, most: u32) -> MySqlPool {
     let options = MySqlPoolOptions::new().max_connections(most);
     let options = options.after_connect(|connection, _| Box::pin(settle(connection)));

@@ -103,15 +103,15 @@ impl RecordDialect for Postgres {
     }
 }
 
-/// What a URL names.
+/// A pool for the database that a URL names.
 pub(super) fn pool_of(url: &StoreUrl) -> Result<PgPool, ConnectError> {
     let config = PostgresConfig::of(url)?;
     config.params.durability.keeps_records()?;
     Ok(pool_with(&config, config.params.connections))
 }
 
-/// A few connections, on which the server ends what takes too long: what is given up here ends there
-/// too.
+/// A few connections, on which the server ends what takes too long: what is given up here ends
+/// there too.
 fn pool_with(config: &PostgresConfig, most: u32) -> PgPool {
     PgPoolOptions::new().max_connections(most).connect_lazy_with(config.bounded_options())
 }

@@ -81,7 +81,8 @@ impl RecordDialect for Sqlite {
     }
 }
 
-/// What a URL names: a file, or a database in this process.
+/// A pool for the file or the database in this process that a URL names, and whether tables that
+/// are missing are to be made.
 pub(super) fn pool_of(url: &StoreUrl) -> Result<(SqlitePool, bool), ConnectError> {
     let file = Some(Path::new(url.path())).filter(|_| url.path() != ":memory:");
     let creates = creates(url)?.unwrap_or(file.is_none());

@@ -118,8 +118,8 @@ impl<D: RecordDialect> Kept<D> {
     /// Runs a statement, and again while others are in its way. It commits by itself, so one that
     /// was refused for them has done nothing.
     ///
-    /// A connection to a server that takes no writes any more is closed, as behind a failover the next
-    /// one leads to another server. All that were open may be such.
+    /// A connection to a server that takes no writes any more is closed, as behind a failover the
+    /// next one leads to another server. All that were open may be such.
     async fn patiently<T, F>(&self, statement: impl Fn(PoolConnection<D>) -> F) -> Result<T, Fault>
     where
         F: Future<Output = (PoolConnection<D>, Result<T, sqlx::Error>)>,
@@ -202,7 +202,7 @@ impl<D: RecordDialect> RecordStore for Arc<Kept<D>> {
             if self.patiently(complete).await? {
                 return Ok(Written::Yes);
             }
-            // What there is instead says why.
+            // The row that is there instead says why.
             self.step(id, |row, now| row::complete(row, token, outcome, ttl, now)).await
         }))
     }

@@ -1,5 +1,5 @@
-//! The statements of a record, the same for every database. None of them begins a transaction or ends
-//! one, so they commit by themselves, or with the transaction around them.
+//! The statements of a record, the same for every database. None of them begins a transaction or
+//! ends one, so they commit by themselves, or with the transaction around them.
 
 use std::time::Duration;
 
@@ -58,8 +58,8 @@ pub(super) async fn swap<D: RecordDialect>(
     Ok(D::run(connection, swap, values).await? > 0)
 }
 
-/// Completes what is in flight under this very token; `false` where there is no such thing, or it is
-/// not sound, and nothing was written.
+/// Completes what is in flight under this very token; `false` where there is no such thing, or it
+/// is not sound, and nothing was written.
 pub(super) async fn complete<D: RecordDialect>(
     connection: &mut D::Connection,
     table: &TableName,

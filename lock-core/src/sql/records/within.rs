@@ -8,7 +8,7 @@ use crate::records::{Outcome, RecordId, Written, row};
 use crate::sql::{TableName, Trouble};
 use crate::token::FencingToken;
 
-/// Why a record could not be completed in a transaction.
+/// The reason why a record could not be completed in a transaction.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InTransactionError {
@@ -20,11 +20,11 @@ pub enum InTransactionError {
     TableMissing {
         /// Its name.
         table: TableName,
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },
-    /// What is stored in the place of the record is of another version, or damaged.
+    /// The row in the place of the record is of another version, or damaged.
     #[error(
         "what is stored in the table `{table}` in the place of the record is none of this version: \
          {what}; it was left as it was"
@@ -32,7 +32,7 @@ pub enum InTransactionError {
     Unsound {
         /// The table.
         table: TableName,
-        /// What is wrong with it.
+        /// A description of what is wrong with it.
         what: &'static str,
     },
     /// A table of that name is there, and is none of ours. It was left as it is.
@@ -43,7 +43,7 @@ pub enum InTransactionError {
     TableShape {
         /// Its name.
         table: TableName,
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },
@@ -55,7 +55,7 @@ pub enum InTransactionError {
     RightMissing {
         /// Its name.
         table: TableName,
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },
@@ -65,12 +65,12 @@ pub enum InTransactionError {
          cancelled: roll the transaction back, and do it again from its beginning"
     )]
     Ended {
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },
     /// The database has ended the transaction, as by a deadlock or by a statement that defines a
-    /// table. What was written since is committed, statement for statement.
+    /// table. The writes since then are committed, statement for statement.
     #[error(
         "this transaction is over at the database, which ended it at an earlier statement: do it \
          again from its beginning"
@@ -82,14 +82,14 @@ pub enum InTransactionError {
         "another transaction writes beside this one: roll it back, and do it again from its beginning"
     )]
     Busy {
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },
     /// The database says something else.
     #[error("the record could not be written")]
     Database {
-        /// What the database said.
+        /// The error that sqlx gave.
         #[source]
         source: sqlx::Error,
     },
@@ -118,7 +118,8 @@ pub(crate) async fn complete_in<D: RecordDialect>(
         return Ok(Written::Yes);
     }
     loop {
-        // What there is instead says why. An old snapshot would say that the record is gone.
+        // The row that is there instead says why. An old snapshot would say that the record is
+        // gone.
         D::look_afresh(&mut *tx, table, id).await.map_err(fault)?;
         let Seen { now, row } =
             verbs::read::<D>(&mut *tx, table, id, D::PRESENT).await.map_err(fault)?;

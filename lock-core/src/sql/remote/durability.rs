@@ -1,9 +1,9 @@
-//! What is on the disk of the server before a grant is answered.
+//! The data on the server's disk before a grant is answered.
 
 #[cfg(feature = "idempotency")]
 use crate::backend::{UrlError, UrlPart};
 
-/// What has to be on the server's disk before a grant is answered.
+/// The data that has to be on the server's disk before a grant is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
@@ -12,8 +12,8 @@ pub enum Durability {
     Full,
     /// Nothing (`synchronous_commit = off` of PostgreSQL): a key that changes hands often does so
     /// faster. A server that crashes forgets the last moments, and can grant a key that is held.
-    /// Tokens grow all the same. MySQL and MariaDB have no such setting for a connection, and refuse
-    /// this one.
+    /// Tokens grow all the same. MySQL and MariaDB have no such setting for a connection, and
+    /// refuse this one.
     Async,
 }
 

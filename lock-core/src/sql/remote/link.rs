@@ -21,7 +21,7 @@ pub(in crate::sql) const CONNECT: Duration = Duration::from_secs(5);
 /// Between two tries of a statement that another transaction stood in the way of.
 const AGAIN: Pauses = Pauses::new(Duration::from_millis(1), Duration::from_millis(50));
 
-/// What a statement does that is sent twice.
+/// The effect of a statement that is sent twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::sql) enum Twice {
     /// The same as once, and its answer is as good.
@@ -39,7 +39,7 @@ pub(in crate::sql) struct Link<S: Server> {
     _kept: Kept,
 }
 
-/// What is done over a connection.
+/// The work that is done over a connection.
 pub(in crate::sql) type Work<'a, S, T> = dyn for<'s> Fn(&'s mut <S as Server>::Session) -> BoxFuture<'s, Result<T, sqlx::Error>>
     + Send
     + Sync

@@ -1,13 +1,13 @@
 //! Databases on a server: a few connections, and statements over them.
 //!
-//! - `server`: what a dialect says of its server.
+//! - `server`: a server, as its dialect describes it.
 //! - `pool`: connections that no request which is given up spoils.
 //! - `link`: statements over them, asked again where that is safe.
-//! - `unserved`: why a statement was not served.
+//! - `unserved`: the reasons why a statement was not served.
 //! - `renewals`: many claims in few statements.
 //! - `time`: the server's clock, so that what was given up takes nothing.
-//! - `params`: what the URLs of all of them may hold.
-//! - `durability`: what is on the disk of the server before a grant is answered.
+//! - `params`: the parts that the URLs of all of them may hold.
+//! - `durability`: the data on the server's disk before a grant is answered.
 
 mod durability;
 mod link;

@@ -1,4 +1,4 @@
-//! What the URLs of all servers may hold.
+//! The parts that the URLs of all servers may hold.
 
 use super::durability::Durability;
 use crate::backend::{StoreUrl, UrlError, UrlPart};

@@ -3,10 +3,10 @@
 //! They live on the home runtime. A connection whose statement was given up is closed, so that no
 //! answer is read by another; one that is being made goes on to be made, and is there for the next.
 //!
-//! What stands between forgets a connection on which nothing is said, and drops in silence what is
-//! sent over it later. So one that is idle is asked now and then, and closed where it does not answer:
-//! no request finds that out. One is kept for renewals, as rows that others keep locked may keep all
-//! the others.
+//! A firewall or a balancer in between forgets a connection on which nothing is said, and drops in
+//! silence what is sent over it later. So one that is idle is asked now and then, and closed where
+//! it does not answer: no request finds that out. One is kept for renewals, as rows that others
+//! keep locked may keep all the others.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -27,7 +27,8 @@ use crate::sql::lane::Lane;
 const FULL_PAUSE: Duration = Duration::from_millis(10);
 
 /// After so long without an answer an idle connection is due to be asked for one, at the next look,
-/// and they look as often. The least that firewalls and balancers are set to forget after is a minute.
+/// and they look as often. The least that firewalls and balancers are set to forget after is a
+/// minute.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(20);
 
 /// A connection that does not answer so soon is closed: its place is wanted.
@@ -39,7 +40,7 @@ pub(super) struct Pool<S: Server> {
     pub(super) server: S,
     home: Arc<Home>,
     free: Arc<Semaphore>,
-    /// Of these, what is not kept for renewals.
+    /// The part of these places that is not kept for renewals.
     others: Arc<Semaphore>,
     /// The one that answered last is at the end.
     idle: Mutex<Vec<Used<S::Session>>>,
@@ -119,8 +120,8 @@ impl<S: Server> Pool<S> {
         Some(Place { _of_others: of_others, _of_all: of_all })
     }
 
-    /// Begins to ask those that are idle for longer than this, for as long as somebody has what this
-    /// gives.
+    /// Begins to ask those that are idle for longer than this, for as long as somebody has what
+    /// this gives.
     pub(super) fn keep(self: &Arc<Self>, idle_max: Duration) -> Kept {
         Kept(self.home.spawn(keep(self.clone(), idle_max)).abort_handle())
     }
@@ -227,7 +228,7 @@ mod tests {
     }
 
     impl Server for Fake {
-        /// Which one it is.
+        /// The number of the connection.
         type Session = u32;
 
         fn place(&self) -> String {

@@ -1,8 +1,9 @@
 //! Renewals go together: one that comes alone is sent at once, and those that come shortly after it
 //! wait for each other, so that ten thousand holds cost few statements.
 //!
-//! What a database has not renewed together is asked for alone, which says why. Batches do not wait
-//! for one another: each ends by the time of those in it, and a claim of a short lease by its own.
+//! A claim that a database has not renewed with others is asked for alone, which says why. Batches
+//! do not wait for one another: each ends by the time of those in it, and a claim of a short lease
+//! by its own.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -36,23 +37,23 @@ pub(in crate::sql) const BATCH_MAX: usize = 500;
 
 /// A database that renews many claims in few statements.
 pub(in crate::sql) trait Together: Debug + Send + Sync + 'static {
-    /// Renews these claims as [`Dialect::renew`](crate::sql::dialect::Dialect::renew) renews one. They
-    /// are in the order of their keys, in which rows are to be locked. A row that somebody else keeps
-    /// is to be left out, as it must not hold up the others.
+    /// Renews these claims as [`Dialect::renew`](crate::sql::dialect::Dialect::renew) renews one.
+    /// They are in the order of their keys, in which rows are to be locked. A row that somebody
+    /// else keeps is to be left out, as it must not hold up the others.
     ///
-    /// Answers what each claim was given that was renewed. A claim is known by its id: two of one key
-    /// may be in a batch, of which one holds it no more.
+    /// Answers what each claim was given that was renewed. A claim is known by its id: two of one
+    /// key may be in a batch, of which one holds it no more.
     fn renew_all(
         &self,
         asks: &[Ask],
         by: Instant,
     ) -> impl Future<Output = Result<HashMap<String, Taken>, Fault>> + Send;
 
-    /// Where the server is, for errors.
+    /// The address of the server, for errors.
     fn place(&self) -> String;
 }
 
-/// What a claim was given; `None` where it has to ask alone.
+/// The extension that a claim was given; `None` where it has to ask alone.
 type Answer = Result<Option<Taken>, Fault>;
 
 /// The renewals of a store.
@@ -135,7 +136,7 @@ impl<T: Together> Renewals<T> {
                 Ok(renewed) => Ok(renewed.get(&ask.claim.to_string()).copied()),
                 Err(fault) => Err(fault.clone()),
             };
-            // Whoever has asked may be gone.
+            // The caller may be gone.
             drop(waits.send(answer));
         }
     }

@@ -1,4 +1,4 @@
-//! What a dialect says of its server.
+//! A server, as its dialect describes it.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -10,7 +10,7 @@ pub(in crate::sql) trait Server: Debug + Send + Sync + 'static {
     /// A connection.
     type Session: Debug + Send + 'static;
 
-    /// Where it is, for errors.
+    /// The address of the server, for errors.
     fn place(&self) -> String;
 
     /// The most connections, one at least.
@@ -25,6 +25,6 @@ pub(in crate::sql) trait Server: Debug + Send + Sync + 'static {
         session: &mut Self::Session,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// What an error means.
+    /// The meaning of an error.
     fn unserved(&self, error: sqlx::Error) -> Unserved;
 }

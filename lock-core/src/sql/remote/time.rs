@@ -1,8 +1,8 @@
-//! What is known of the server's clock.
+//! The server's clock, as far as it is known.
 //!
-//! A statement that is given up may be on its way still, or wait in the socket of a server that hangs,
-//! and the connection's end does not call it back. So one that takes a key says until when it may, by
-//! the clock of the server: what arrives after it was given up takes nothing.
+//! A statement that is given up may be on its way still, or wait in the socket of a server that
+//! hangs, and the connection's end does not call it back. So one that takes a key says until when
+//! it may, by the clock of the server: what arrives after it was given up takes nothing.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::backend::Fault;
 use crate::ground::{clock, lock};
 use crate::sql::fault::DatabaseError;
 
-/// For how long a look at the clock is good. Two clocks drift apart by less than [`DRIFT`].
+/// The time for which a look at the clock is good. Two clocks drift apart by less than [`DRIFT`].
 const GOOD_FOR: Duration = Duration::from_secs(600);
 
 /// One part in so many.
@@ -33,8 +33,8 @@ impl ServerClock {
         *lock(&self.0) = Some(Look { at: clock::now(), time_ms });
     }
 
-    /// The time at the server at an instant, or a moment before. Where the last look is long ago, the
-    /// server is asked; nothing else was sent then, and a fault is marked as that.
+    /// The time at the server at an instant, or a moment before. Where the last look is long ago,
+    /// the server is asked; nothing else was sent then, and a fault is marked as that.
     pub(in crate::sql) async fn at_or_asked(
         &self,
         instant: Instant,
@@ -57,7 +57,7 @@ impl ServerClock {
         let since = instant.saturating_duration_since(look.at);
         let is_good = clock::now().saturating_duration_since(look.at) < GOOD_FOR;
         let since = i64::try_from((since - since / DRIFT).as_millis()).ok()?;
-        // What the server says is rounded.
+        // The server's time is rounded.
         is_good.then(|| look.time_ms.saturating_add(since).saturating_sub(1))
     }
 }

@@ -1,8 +1,8 @@
-//! Why a statement was not served.
+//! The reason why a statement was not served.
 
 use crate::sql::fault::DatabaseError;
 
-/// Why a statement was not served.
+/// The reason why a statement was not served.
 #[derive(Debug)]
 pub(in crate::sql) enum Unserved {
     /// Nothing was done, as others stood in the way. It may be asked again at once.

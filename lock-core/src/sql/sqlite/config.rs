@@ -85,7 +85,7 @@ impl SqliteConfig {
         self
     }
 
-    /// What a URL says.
+    /// The configuration that a URL gives.
     pub(in crate::sql) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
         let bad = |reason: String| UrlError::new(UrlPart::Parameters, reason);
         let base = match url.path() {
@@ -105,7 +105,7 @@ impl SqliteConfig {
         Ok(base.table(table).create(creates))
     }
 
-    /// What the store needs there.
+    /// The table and the view that the store needs there.
     #[must_use]
     pub fn schema(&self) -> Schema {
         statements::schema(self.table.clone())
@@ -129,8 +129,8 @@ impl SqliteConfig {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError): what
-    /// is missing or wrong, and what to do.
+    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError):
+    /// what is missing or wrong, and what to do.
     ///
     /// # Cancel safety
     ///

@@ -34,7 +34,7 @@ pub(in crate::sql) struct SqliteDialect {
 }
 
 fn text(text: &Arc<str>) -> AssertSqlSafe<Arc<str>> {
-    // Of constants and the name of a table, which was checked.
+    // The text is made of constants and of the name of a table, which was checked.
     AssertSqlSafe(text.clone())
 }
 
@@ -267,7 +267,7 @@ mod tests {
         assert!(dialect.renew(&mine, soon()).await.unwrap().unwrap().wanted);
     }
 
-    /// Who is in the line comes first, and of several holders the columns do not tell all.
+    /// Waiters in the line come first, and the columns do not tell all of several holders.
     #[tokio::test]
     async fn a_lease_that_is_over_is_taken_the_short_way_only_where_there_is_nobody_else() {
         let store = store().await;

@@ -2,7 +2,8 @@
 //! the file is another.
 //!
 //! SQLite serves one writer at a time, so more connections would only stand in each other's way. It
-//! is used by requests that run to their end, on the home runtime or by one who is alone (`errands`).
+//! is used by requests that run to their end, on the home runtime or by one who is alone
+//! (`errands`).
 //!
 //! A file that was deleted or replaced goes on to be served to whoever has it open: two processes
 //! would each have a file of their own, and a key two holders. So before each statement the file of
@@ -70,8 +71,8 @@ impl Link {
         self.config.options.get_filename() == Path::new(":memory:")
     }
 
-    /// Opens it, and sees whether it can be written. (`BEGIN IMMEDIATE` does not tell: it is a plain
-    /// `BEGIN` where nothing can be written.)
+    /// Opens it, and sees whether it can be written. (`BEGIN IMMEDIATE` does not tell: it is a
+    /// plain `BEGIN` where nothing can be written.)
     pub(super) async fn check(&self, by: Instant) -> Result<(), Fault> {
         let table = self.schema.leases();
         let nothing: Arc<str> =
@@ -152,7 +153,7 @@ impl Link {
             None => open.insert(self.open().await?),
         };
         if clock::now() >= by {
-            // Whoever polls this may have stood still, and nothing may take effect so late.
+            // The task that polls this may have stood still, and nothing may take effect so late.
             return Err(Unserved::Busy);
         }
         let answer = work(&mut this.connection).await;
@@ -221,7 +222,7 @@ impl Link {
     }
 }
 
-/// Why a statement was not served.
+/// The reason why a statement was not served.
 #[derive(Debug)]
 enum Unserved {
     /// Another connection has the file just now. Nothing was done.
@@ -229,7 +230,7 @@ enum Unserved {
     Known(DatabaseError),
 }
 
-/// Which file has a name.
+/// The identity of the file that has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileId {
     device: u64,

@@ -1,11 +1,11 @@
 //! Locks in a SQLite file: for the services of one machine, with nothing to install.
 //!
-//! - `config`: where the database is, and what may be made there.
+//! - `config`: the place of the database, and what may be made there.
 //! - `connect`: from a URL to a store.
 //! - `backend`: the store for clients.
 //! - `link`: its one connection.
-//! - `dialect`, `statements`: what SQLite spells its own way.
-//! - `trouble`: what its errors mean.
+//! - `dialect`, `statements`: the statements that SQLite spells its own way.
+//! - `trouble`: the kinds of its errors, and their meaning.
 //! - `transactions`: statements over connections that are handed in.
 
 mod backend;

@@ -24,12 +24,12 @@ pub(super) const COLUMNS: [(&str, &str); 9] = [
     ("line", "TEXT"),
 ];
 
-/// Which columns there are.
+/// The statement that asks which columns there are.
 pub(super) fn columns(schema: &Schema) -> String {
     format!("SELECT name, type, pk FROM pragma_table_info('{}')", schema.leases())
 }
 
-/// What makes the tables.
+/// The table and the view, with the statements that make them.
 pub(super) fn schema(table: TableName) -> Schema {
     Schema::new(table, |leases, status| {
         vec![

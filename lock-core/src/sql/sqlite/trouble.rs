@@ -1,4 +1,4 @@
-//! What an error of SQLite is about, and what it means.
+//! The kinds of SQLite's errors, and their meaning.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::sql::fault::DatabaseError;
 use crate::sql::schema::TableName;
 use crate::sql::trouble::Trouble;
 
-/// Of SQLite's result codes, those that tell what to do. The lowest byte is the kind.
+/// The result codes of SQLite that tell what to do. The lowest byte is the kind.
 mod code {
     pub(super) const GENERAL: u32 = 1;
     pub(super) const BUSY: u32 = 5;
@@ -24,7 +24,7 @@ mod code {
 }
 
 impl Trouble {
-    /// By the code of SQLite, and for its general one by the text.
+    /// The kind of an error by its code at SQLite, and for its general one by the text.
     pub(in crate::sql) fn of_sqlite(error: &Error) -> Self {
         match kind(error) {
             Some(code::BUSY | code::LOCKED | code::PROTOCOL) => Self::Busy,
@@ -50,8 +50,8 @@ impl Trouble {
         }
     }
 
-    /// What that means for a table in a file; `None` where others are at it just now, and nothing was
-    /// done.
+    /// The error that it means for a table in a file; `None` where others are at it just now, and
+    /// nothing was done.
     pub(in crate::sql) fn meaning(
         self,
         file: &Path,
