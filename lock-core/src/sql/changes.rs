@@ -517,7 +517,7 @@ mod tests {
         let changes = Arc::new(Changes::new(Hearing::LooksByPlace { first, holding: HOLDING }));
         let key = Key::new("k").unwrap();
         let _ear = changes.listen(&key, claim(777), Why::Waits, false);
-        let waits = |others: u128, version| {
+        let waits = |others: u128, version: i64| {
             let line: String =
                 (1..=others).map(|n| format!("{} x 1 1 1 = -\n", claim(n))).collect();
             let holder = Some(version.to_string());

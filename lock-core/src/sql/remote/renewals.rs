@@ -187,7 +187,7 @@ mod tests {
     }
 
     async fn renew(renewals: &Arc<Renewals<Told>>, lease: Duration) {
-        let (key, about) = (Key::try_from("k").unwrap(), "".into());
+        let (key, about) = (Key::new("k").unwrap(), "".into());
         let ask = Ask { key, claim: ClaimId::random(), lease, tokens_max: 1, about };
         let answer = renewals.renew(&ask, clock::now().plus(PATIENCE)).await;
         assert!(matches!(answer, Ok(None)), "{answer:?}");
