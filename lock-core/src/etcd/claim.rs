@@ -177,11 +177,15 @@ impl Claim for EtcdClaim {
 
     async fn changed(&mut self) -> Change {
         self.watch_as_holder().await;
-        match &self.watch {
-            Some(watch) => watch.over().await,
-            None => std::future::pending().await,
+        loop {
+            match &self.watch {
+                Some(watch) => watch.over().await,
+                None => std::future::pending().await,
+            }
+            if !self.was_only_overtaken().await {
+                return Change::Here;
+            }
         }
-        Change::Here
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {

@@ -150,6 +150,24 @@ impl EtcdClaim {
         self.watch = Some(self.sessions.hub.watch(None, wanted, held.revision));
     }
 
+    /// Whether a holder's watch has told only that others wrote before it began, and a look shows
+    /// nothing new of this key. The engine hears of none of that: to it news are of others who want
+    /// the key.
+    pub(super) async fn was_only_overtaken(&self) -> bool {
+        let (Some(held), Some(place), Some(watch)) = (self.held, &self.place, &self.watch) else {
+            return false;
+        };
+        if !watch.is_behind() {
+            return false;
+        }
+        let until = clock::now().plus(REQUEST_WITHIN);
+        let Ok((line, revision)) = self.line(&place.session, until).await else { return false };
+        let is_known = line.standing(&place.key).is_some_and(|now| {
+            (now.is_wanted, now.place.about.is_revoked) == (held.is_wanted, held.is_revoked)
+        });
+        is_known && watch.looked(revision)
+    }
+
     /// Has a claim that holds the key alone share it: its key stays where it is, and says so. Those
     /// who wait for its end look at the line when it is written.
     pub(super) async fn become_reader(&mut self) -> Result<Renewal, Fault> {

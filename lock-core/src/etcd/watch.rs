@@ -123,6 +123,11 @@ impl Watch {
         looked(&self.told, revision)
     }
 
+    /// A look is due, and nothing else was told.
+    pub(super) fn is_behind(&self) -> bool {
+        matches!(*self.told.borrow(), Heard::Behind(_))
+    }
+
     /// Resolves when it has told something, or a look is due.
     pub(super) async fn over(&self) {
         // The sender is here.

@@ -20,17 +20,9 @@ use crate::sql::dialect::{Ask, Taken};
 use crate::sql::fault::DatabaseError;
 use crate::sql::lane::Lane;
 
-/// How long a renewal waits for others, at least: short beside a sixth of the shortest lease, which
-/// is what one may take.
-const APART_MIN: Duration = Duration::from_millis(10);
-
-/// And at most. From here on a longer wait spares few statements more.
-const APART_MAX: Duration = Duration::from_millis(50);
-
-/// How far apart batches are for the sake of a claim of this lease. It loses a half percent of it.
-fn apart(lease: Duration) -> Duration {
-    (lease / 200).clamp(APART_MIN, APART_MAX)
-}
+/// Batches are so far apart: short beside a sixth of the shortest lease, which is what one may
+/// take.
+const APART: Duration = Duration::from_millis(10);
 
 /// The most claims of a batch, so that none holds the server up.
 pub(in crate::sql) const BATCH_MAX: usize = 500;
@@ -67,8 +59,6 @@ pub(in crate::sql) struct Renewals<T> {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: Vec<Waiting>,
-    /// When those who wait are sent, at the latest.
-    goes_at: Option<Instant>,
     /// When the last one was sent.
     last: Option<Instant>,
 }
@@ -89,18 +79,17 @@ impl<T: Together> Renewals<T> {
     pub(in crate::sql) async fn renew(self: &Arc<Self>, ask: &Ask, by: Instant) -> Answer {
         let answered = {
             let (now, mut queue) = (clock::now(), lock(&self.queue));
-            let goes_at = queue.last.map(|last| last.plus(apart(ask.lease)));
-            let Some(goes_at) = goes_at.filter(|at| *at > now || queue.goes_at.is_some()) else {
+            let goes_at = queue.last.map(|last| last.plus(APART)).filter(|at| *at > now);
+            let Some(goes_at) = goes_at else {
                 queue.last = Some(now);
                 return Ok(None);
             };
             let (answer, answered) = oneshot::channel();
             queue.waiting.push(Waiting { ask: ask.clone(), by, answer });
-            if queue.waiting.len() >= BATCH_MAX {
-                self.send_now(&mut queue);
-            } else if queue.goes_at.is_none_or(|at| goes_at < at) {
-                queue.goes_at = Some(goes_at);
-                drop(self.home.spawn(send(self.clone(), goes_at)));
+            match queue.waiting.len() {
+                1 => drop(self.home.spawn(send(self.clone(), goes_at))),
+                BATCH_MAX => self.send_now(&mut queue),
+                _ => {}
             }
             answered
         };
@@ -118,7 +107,6 @@ impl<T: Together> Renewals<T> {
     /// Sends all that wait, in a task of their own.
     fn send_now(self: &Arc<Self>, queue: &mut Queue) {
         let batch = std::mem::take(&mut queue.waiting);
-        queue.goes_at = None;
         if !batch.is_empty() {
             queue.last = Some(clock::now());
             let this = self.clone();
@@ -145,92 +133,5 @@ impl<T: Together> Renewals<T> {
 async fn send<T: Together>(renewals: Arc<Renewals<T>>, goes_at: Instant) {
     renewals.home.sleep_until(goes_at).await;
     let mut queue = lock(&renewals.queue);
-    // Those were sent earlier, by a claim in more of a hurry or as there were enough of them.
-    if queue.goes_at == Some(goes_at) {
-        renewals.send_now(&mut queue);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::future::join_all;
-    use tokio::sync::mpsc;
-
-    use super::*;
-    use crate::backend::ClaimId;
-    use crate::key::Key;
-
-    const PATIENCE: Duration = Duration::from_secs(60);
-
-    /// Tells how many went together, and renews none.
-    #[derive(Debug)]
-    struct Told(mpsc::UnboundedSender<usize>);
-
-    impl Together for Told {
-        async fn renew_all(
-            &self,
-            asks: &[Ask],
-            _: Instant,
-        ) -> Result<HashMap<String, Taken>, Fault> {
-            self.0.send(asks.len()).expect("a test");
-            Ok(HashMap::new())
-        }
-
-        fn place(&self) -> String {
-            "a test".to_owned()
-        }
-    }
-
-    fn renewals() -> (Arc<Renewals<Told>>, mpsc::UnboundedReceiver<usize>) {
-        let (sizes, told) = mpsc::unbounded_channel();
-        (Renewals::new(Told(sizes), Home::start("test").unwrap()), told)
-    }
-
-    async fn renew(renewals: &Arc<Renewals<Told>>, lease: Duration) {
-        let (key, about) = (Key::new("k").unwrap(), "".into());
-        let ask = Ask { key, claim: ClaimId::random(), lease, tokens_max: 1, about };
-        let answer = renewals.renew(&ask, clock::now().plus(PATIENCE)).await;
-        assert!(matches!(answer, Ok(None)), "{answer:?}");
-    }
-
-    #[test]
-    fn claims_of_a_long_lease_gather_for_longer() {
-        let waits = [100, 2_000, 6_000, 10_000, 600_000];
-        let waits = waits.map(|ms| apart(Duration::from_millis(ms)).as_millis());
-        assert_eq!(waits, [10, 10, 30, 50, 50]);
-    }
-
-    #[tokio::test]
-    async fn one_that_comes_alone_is_not_kept() {
-        let (renewals, mut told) = renewals();
-        renew(&renewals, Duration::from_secs(30)).await;
-        assert!(told.try_recv().is_err());
-    }
-
-    /// As if a batch had been sent at this time.
-    fn sent_at(renewals: &Renewals<Told>, at: Instant) {
-        lock(&renewals.queue).last = Some(at);
-    }
-
-    #[tokio::test]
-    async fn one_in_a_hurry_takes_those_along_that_wait() {
-        let (renewals, mut told) = renewals();
-        sent_at(&renewals, clock::now().plus(PATIENCE));
-        let patient = join_all((0..3).map(|_| renew(&renewals, Duration::from_secs(30))));
-        let hurried = async {
-            sent_at(&renewals, clock::now());
-            renew(&renewals, Duration::from_millis(100)).await;
-        };
-        tokio::join!(patient, hurried);
-        assert_eq!(told.recv().await, Some(4));
-        assert_eq!(lock(&renewals.queue).goes_at, None);
-    }
-
-    #[tokio::test]
-    async fn a_full_batch_waits_no_longer() {
-        let (renewals, mut told) = renewals();
-        sent_at(&renewals, clock::now().plus(PATIENCE));
-        join_all((0..BATCH_MAX).map(|_| renew(&renewals, Duration::from_secs(30)))).await;
-        assert_eq!(told.recv().await, Some(BATCH_MAX));
-    }
+    renewals.send_now(&mut queue);
 }
