@@ -71,6 +71,7 @@ pub mod curator;
 pub mod database;
 pub mod etcd;
 pub mod executions;
+pub mod folder;
 pub mod history;
 pub mod mariadb;
 mod movable_clock;

@@ -2,13 +2,13 @@
 
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::folder::Folder;
 use crate::{stalls, watchdog};
 
 /// A running server, killed on drop.
@@ -19,22 +19,21 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `command` without standard streams. Its `folder` goes with this process, should
-    /// nobody drop it.
+    /// Starts `command` without standard streams, as a process of its `folder`.
     ///
     /// # Panics
     ///
     /// If the program is missing, with the Debian `package` to install, or cannot be started.
-    pub(crate) fn start(command: &mut Command, package: &str, folder: &Path) -> Self {
-        Self::of(command, package, Some(folder))
+    pub(crate) fn start(command: &mut Command, package: &str, folder: &Folder) -> Self {
+        Self::of(folder.own(command), package)
     }
 
     /// The same without a folder.
     pub(crate) fn beside(command: &mut Command, package: &str) -> Self {
-        Self::of(command, package, None)
+        Self::of(command, package)
     }
 
-    fn of(command: &mut Command, package: &str, folder: Option<&Path>) -> Self {
+    fn of(command: &mut Command, package: &str) -> Self {
         watchdog::enter();
         let server =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -42,7 +41,7 @@ impl Process {
         match server {
             Ok(server) => {
                 stalls::count(server.id());
-                let watchdog = watch(server.id(), folder);
+                let watchdog = watch(server.id());
                 Process { server, watchdog }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => missing(&program, package),
@@ -91,15 +90,19 @@ pub(crate) fn missing(what: &impl std::fmt::Display, package: &str) -> ! {
     )
 }
 
-/// Starts a shell that kills `process` and removes its `folder` when this process ends without
-/// dropping its fixtures, as it does with those that are static.
+/// Starts a shell that kills `process` when this process ends without dropping its fixtures, as it
+/// does with those that are static.
+pub(crate) fn watch(process: u32) -> Option<Child> {
+    when_alone(r#"kill -9 "$1""#, &[&process.to_string()])
+}
+
+/// Starts a shell that runs `script` when this process ends without [calling it off](call_off).
 ///
 /// It reads a pipe that only this process writes to; the kernel closes it even after a `SIGKILL`.
-pub(crate) fn watch(process: u32, folder: Option<&Path>) -> Option<Child> {
-    const WHEN_ALONE: &str = r#"read -r _; kill -9 "$1"; [ -z "$2" ] || rm -rf "$2""#;
+pub(crate) fn when_alone(script: &str, arguments: &[&str]) -> Option<Child> {
     Command::new("/bin/sh")
-        .args(["-c", WHEN_ALONE, "watchdog", &process.to_string()])
-        .args(folder)
+        .args(["-c", &format!("read -r _; {script}"), "watchdog"])
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -109,7 +112,7 @@ pub(crate) fn watch(process: u32, folder: Option<&Path>) -> Option<Child> {
         .ok()
 }
 
-/// Ends what [`watch`] started.
+/// Ends what [`when_alone`] started.
 pub(crate) fn call_off(watchdog: &mut Option<Child>) {
     if let Some(mut watchdog) = watchdog.take() {
         let _ = watchdog.kill();

@@ -74,7 +74,7 @@ impl Process {
 
     /// Stops it (`SIGSTOP`).
     pub(super) fn freeze(&mut self) {
-        self.watchdog = self.pid().and_then(|program| watch(program, None));
+        self.watchdog = self.pid().and_then(watch);
         self.signal(Signal::SIGSTOP);
     }
 

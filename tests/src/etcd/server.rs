@@ -8,9 +8,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tempfile::TempDir;
 
 use crate::certificates::certificates;
+use crate::folder::Folder;
 use crate::port::{free_port, on_a_free_port};
 use crate::process::Process;
 
@@ -58,7 +58,7 @@ pub struct EtcdServer {
     peer_port: u16,
     /// All members by name and port, if it is not alone.
     cluster: Option<String>,
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl EtcdServer {
@@ -92,8 +92,7 @@ impl EtcdServer {
     }
 
     pub(super) fn unstarted(name: &str, options: EtcdOptions) -> Self {
-        let folder = tempfile::Builder::new().prefix("lock-etcd-").tempdir();
-        let folder = folder.expect("a temporary folder");
+        let folder = Folder::new("etcd");
         if options.has_tls {
             let _ = certificates(folder.path());
         }
@@ -226,7 +225,7 @@ impl EtcdServer {
                 .args(["--cert-file", &path("server.pem"), "--key-file", &path("server.key")])
                 .args(["--trusted-ca-file", &path("ca.pem"), "--client-cert-auth"]);
         }
-        self.process = Some(Process::start(&mut command, PACKAGE, self.folder.path()));
+        self.process = Some(Process::start(&mut command, PACKAGE, &self.folder));
         Ok(())
     }
 

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use sqlx::Row;
-use tempfile::TempDir;
 
 use crate::admin::Admin;
 use crate::certificates::certificates;
+use crate::folder::Folder;
 use crate::movable_clock::MovableClock;
 use crate::other_user::OtherUser;
 use crate::port::on_a_free_port;
@@ -76,7 +76,7 @@ pub struct MariaDbServer {
     options: MariaDbOptions,
     port: u16,
     clock: Option<MovableClock>,
-    folder: TempDir,
+    folder: Folder,
     admin: Admin<sqlx::MySql>,
 }
 
@@ -98,7 +98,7 @@ impl MariaDbServer {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn with(options: MariaDbOptions) -> Self {
-        let folder = tempfile::Builder::new().prefix("lock-mariadb-").tempdir().expect("a folder");
+        let folder = Folder::new("mariadb");
         let clock = options.movable_clock.then(|| MovableClock::new(folder.path()));
         let admin = Admin::new("mariadb-admin");
         let mut server = Self { process: None, options, port: 0, clock, folder, admin };
@@ -231,6 +231,7 @@ impl MariaDbServer {
         command.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
         command.env("TMPDIR", self.scratch());
         command.args(["--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M"]);
+        self.folder.own(&mut command);
         let output = command.stdin(Stdio::null()).output().expect("mariadb-install-db");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "mariadb-install-db failed:\n{said}");
@@ -278,7 +279,7 @@ impl MariaDbServer {
     fn launch(&mut self) -> Result<(), String> {
         let _ = fs::remove_file(self.log_file());
         let data = self.data();
-        let mut process = Process::start(&mut self.command(), PACKAGE, self.folder.path());
+        let mut process = Process::start(&mut self.command(), PACKAGE, &self.folder);
         let deadline = Instant::now() + START_LIMIT;
         loop {
             // The folder tells our server from one that took the port first.

@@ -6,9 +6,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
-
 use super::server::{PostgresServer, USER};
+use crate::folder::Folder;
 use crate::port::free_port;
 use crate::process::Process;
 
@@ -19,7 +18,7 @@ const PACKAGE: &str = "pgbouncer";
 pub struct PgBouncer {
     _process: Process,
     port: u16,
-    _folder: TempDir,
+    _folder: Folder,
 }
 
 impl PgBouncer {
@@ -30,7 +29,7 @@ impl PgBouncer {
     /// If it is not installed, with the package's name, or does not listen in 10 s.
     #[must_use]
     pub fn start(server: &PostgresServer) -> Self {
-        let folder = tempfile::Builder::new().prefix("lock-pooler-").tempdir().expect("a folder");
+        let folder = Folder::new("pooler");
         USER.let_in(folder.path());
         let config = folder.path().join("pgbouncer.ini");
         let port = free_port();
@@ -43,7 +42,7 @@ impl PgBouncer {
         fs::write(&config, text).expect("a writable folder");
         let mut command = USER.command(Path::new("pgbouncer"));
         command.arg("-q").arg(&config).current_dir("/");
-        let mut process = Process::start(&mut command, PACKAGE, folder.path());
+        let mut process = Process::start(&mut command, PACKAGE, &folder);
         let deadline = Instant::now() + Duration::from_secs(10);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let has_ended = process.has_ended();

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tempfile::TempDir;
 
 use crate::admin::Admin;
 use crate::certificates::certificates;
+use crate::folder::Folder;
 use crate::movable_clock::MovableClock;
 use crate::other_user::OtherUser;
 use crate::port::on_a_free_port;
@@ -78,7 +78,7 @@ pub struct PostgresServer {
     options: PostgresOptions,
     port: u16,
     clock: Option<MovableClock>,
-    folder: TempDir,
+    folder: Folder,
     admin: Admin<sqlx::Postgres>,
 }
 
@@ -100,7 +100,7 @@ impl PostgresServer {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn with(options: PostgresOptions) -> Self {
-        let folder = tempfile::Builder::new().prefix("lock-postgres-").tempdir().expect("a folder");
+        let folder = Folder::new("postgres");
         let clock = options.movable_clock.then(|| MovableClock::new(folder.path()));
         let admin = Admin::new("postgres-admin");
         let server = Self { process: None, options, port: 0, clock, folder, admin };
@@ -124,7 +124,7 @@ impl PostgresServer {
     /// As [`start`](Self::start), and with what `pg_basebackup` says.
     #[must_use]
     pub fn replica_over(&self, port: u16) -> Self {
-        let folder = tempfile::Builder::new().prefix("lock-postgres-").tempdir().expect("a folder");
+        let folder = Folder::new("postgres");
         USER.let_in(folder.path());
         let from = format!("host=127.0.0.1 port={port} user=postgres");
         let options = self.options.clone().setting("primary_conninfo", &from);
@@ -134,6 +134,7 @@ impl PostgresServer {
         let mut command = USER.command(&program("pg_basebackup"));
         command.arg("-D").arg(replica.data()).args(["-d", &from, "-X", "stream"]);
         command.args(["--checkpoint=fast", "--no-sync"]).current_dir("/");
+        replica.folder.own(&mut command);
         let output = command.stdin(Stdio::null()).output().expect("pg_basebackup");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "pg_basebackup failed:\n{said}");
@@ -272,7 +273,7 @@ impl PostgresServer {
         let mut command = USER.command(&program("initdb"));
         command.arg("-D").arg(&data).args(["--no-sync", "--auth=trust", "--username=postgres"]);
         command.args(["--no-instructions", "--encoding=UTF8", "--locale=C"]);
-        let output = command.stdin(Stdio::null()).output().expect("initdb");
+        let output = self.folder.own(&mut command).stdin(Stdio::null()).output().expect("initdb");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "initdb failed:\n{said}");
         if self.options.tls {
@@ -324,7 +325,7 @@ impl PostgresServer {
         if let Some(clock) = &self.clock {
             clock.load(&mut command);
         }
-        let mut process = Process::start(&mut command, PACKAGE, self.folder.path());
+        let mut process = Process::start(&mut command, PACKAGE, &self.folder);
         let deadline = Instant::now() + START_LIMIT;
         loop {
             // The folder tells our server from one that took the port first.

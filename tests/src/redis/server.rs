@@ -9,9 +9,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tempfile::TempDir;
 
 use super::options::{FIXTURE_PASSWORD, RedisOptions};
+use crate::folder::Folder;
 use crate::movable_clock::MovableClock;
 use crate::port::{is_port_taken, on_a_free_port};
 use crate::process::Process;
@@ -22,7 +22,7 @@ pub struct RedisServer {
     process: Option<Process>,
     options: RedisOptions,
     port: u16,
-    directory: TempDir,
+    directory: Folder,
     pub(super) admin: Mutex<Option<Admin>>,
 }
 
@@ -54,8 +54,7 @@ impl RedisServer {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn with(options: RedisOptions) -> Self {
-        let directory =
-            tempfile::Builder::new().prefix("lock-redis-").tempdir().expect("a temporary folder");
+        let directory = Folder::new("redis");
         let mut server =
             RedisServer { process: None, options, port: 0, directory, admin: Mutex::new(None) };
         on_a_free_port("redis-server", |port| {
@@ -175,7 +174,7 @@ impl RedisServer {
         if self.options.movable_clock {
             MovableClock::new(folder).load(&mut command);
         }
-        let mut process = Process::start(&mut command, "redis-server", folder);
+        let mut process = Process::start(&mut command, "redis-server", &self.directory);
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             // The pid tells our server from one that took the port first.

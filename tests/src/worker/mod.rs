@@ -20,7 +20,7 @@ mod reply;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -78,16 +78,8 @@ impl Worker {
         std::thread::spawn(move || {
             stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        let watchdog = process::watch(child.id(), None);
+        let watchdog = process::watch(child.id());
         Worker { child, stdin, lines, watchdog }
-    }
-
-    /// Also has `folder` removed, should this process end without dropping it.
-    #[must_use]
-    pub fn watched(mut self, folder: &Path) -> Self {
-        process::call_off(&mut self.watchdog);
-        self.watchdog = process::watch(self.child.id(), Some(folder));
-        self
     }
 
     /// Sends one command without waiting for its answer.

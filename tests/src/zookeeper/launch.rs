@@ -85,7 +85,7 @@ impl ZooKeeperServer {
         fs::write(&config, text).expect("a writable folder");
         let mut command = self.options.command(&config, &self.log_file());
         self.counts = false;
-        self.process = Some(Process::start(&mut command, PACKAGE, self.folder()));
+        self.process = Some(Process::start(&mut command, PACKAGE, &self.directory));
     }
 
     pub(super) fn is_running(&self) -> bool {

@@ -8,11 +8,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tempfile::TempDir;
 
 use super::launch::{START_LIMIT, Seat};
 use super::observe::{Asked, OwnSessions};
 use super::options::ZooKeeperOptions;
+use crate::folder::Folder;
 use crate::port::{is_port_taken, on_a_free_port};
 use crate::process::Process;
 
@@ -22,7 +22,7 @@ pub struct ZooKeeperServer {
     pub(super) process: Option<Process>,
     pub(super) options: ZooKeeperOptions,
     pub(super) port: u16,
-    directory: TempDir,
+    pub(super) directory: Folder,
     pub(super) seat: Option<Seat>,
     /// False from a start until the counters are set to zero, which a server does only once it
     /// serves.
@@ -60,8 +60,7 @@ impl ZooKeeperServer {
 
     /// A server that has its folder, and no process yet.
     pub(super) fn unstarted(options: ZooKeeperOptions, port: u16, seat: Option<Seat>) -> Self {
-        let directory = tempfile::Builder::new().prefix("lock-zookeeper-").tempdir();
-        let directory = directory.expect("a temporary folder");
+        let directory = Folder::new("zookeeper");
         let (asked, own_sessions) = (Mutex::default(), OwnSessions::default());
         ZooKeeperServer {
             process: None,

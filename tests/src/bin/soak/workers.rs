@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum as _;
 use serde_json::Value;
-use tempfile::TempDir;
+use tests::folder::Folder;
 use tests::history::{Event, read};
 use tests::redis::RedisServer;
 use tests::scene::{Layout, Line, Tempo};
@@ -45,7 +45,7 @@ pub(crate) struct Crew {
 /// The ground of all workers: arguments, a folder, and the resource.
 pub(crate) struct Ground {
     arguments: Arguments,
-    folder: TempDir,
+    folder: Folder,
     resource: RedisServer,
 }
 
@@ -60,8 +60,7 @@ pub(crate) struct Left {
 
 impl Crew {
     pub(crate) fn start(arguments: &Arguments, layout: &dyn Layout) -> Self {
-        let folder = tempfile::Builder::new().prefix("lock-soak-").tempdir();
-        let folder = folder.expect("a temporary folder");
+        let folder = Folder::new("soak");
         let resource = RedisServer::start();
         let ground = Ground { arguments: arguments.clone(), folder, resource };
         // Nobody outside of a process can use its memory: so there is one, with all the tasks.
@@ -201,5 +200,5 @@ fn spawn(ground: &Ground, name: &str, url: &str) -> Worker {
         arguments.extend(["--misbehave", wrong.get_name()]);
     }
     let program = std::env::current_exe().expect("this program");
-    Worker::spawn(program, &arguments).watched(ground.folder.path())
+    Worker::spawn(program, &arguments)
 }

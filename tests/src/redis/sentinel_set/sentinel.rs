@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use redis::{FromRedisValue, Value};
-use tempfile::TempDir;
 
 use super::SentinelOptions;
+use crate::folder::Folder;
 use crate::port::free_port;
 use crate::process::Process;
 
@@ -20,7 +20,7 @@ pub struct Sentinel {
     process: Option<Process>,
     port: u16,
     password: Option<String>,
-    _directory: TempDir,
+    _directory: Folder,
 }
 
 impl Sentinel {
@@ -36,8 +36,7 @@ impl Sentinel {
     }
 
     fn try_start(name: &str, master_port: u16, options: &SentinelOptions) -> Option<Self> {
-        let directory =
-            tempfile::Builder::new().prefix("lock-sentinel-").tempdir().expect("a folder");
+        let directory = Folder::new("sentinel");
         let (port, folder) = (free_port(), directory.path());
         let mut text = format!(
             "bind 127.0.0.1\nport {port}\ndir {folder}\nlogfile {folder}/sentinel.log\n\
@@ -58,7 +57,7 @@ impl Sentinel {
         let process = Process::start(
             Command::new(&options.server.binary).arg(&config).arg("--sentinel"),
             "redis-server",
-            folder,
+            &directory,
         );
         let password = options.sentinel_password.clone();
         let mut sentinel = Self { process: Some(process), port, password, _directory: directory };
