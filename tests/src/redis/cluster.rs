@@ -190,17 +190,9 @@ impl RedisCluster {
         &mut self.nodes[number]
     }
 
-    /// The number of the node that owns a slot, as `by` sees it.
-    ///
-    /// # Panics
-    ///
-    /// If nobody owns it there.
+    /// The number of the node that owns a slot, as `by` sees it: between two masters nobody.
     #[must_use]
-    pub fn owner_seen_by(&self, by: usize, slot: u16) -> usize {
-        self.seen_by(by, slot).expect("somebody owns the slot")
-    }
-
-    fn seen_by(&self, by: usize, slot: u16) -> Option<usize> {
+    pub fn owner_seen_by(&self, by: usize, slot: u16) -> Option<usize> {
         let owners = owners(&known(&self.nodes[by]));
         let (_, _, id) = owners.iter().find(|(from, to, _)| (*from..=*to).contains(&slot))?;
         self.ids.iter().position(|own| own == id)
@@ -217,7 +209,7 @@ impl RedisCluster {
         let (slot, until) = (self.slot(key), Instant::now() + PATIENCE);
         loop {
             let running = (0..self.nodes.len()).filter(|node| self.nodes[*node].is_running());
-            if let Some(owner) = running.into_iter().find_map(|by| self.seen_by(by, slot)) {
+            if let Some(owner) = running.into_iter().find_map(|by| self.owner_seen_by(by, slot)) {
                 return owner;
             }
             assert!(Instant::now() < until, "nobody owns slot {slot}");
@@ -253,7 +245,7 @@ impl RedisCluster {
     #[must_use]
     pub fn server_of_name(&self, name: &str) -> &RedisServer {
         let slot = self.nodes[0].command(&["CLUSTER", "KEYSLOT", name]);
-        &self.nodes[self.owner_seen_by(0, slot)]
+        &self.nodes[self.owner_seen_by(0, slot).expect("somebody owns it")]
     }
 
     /// The slot of the keys of the lock `key`.
@@ -321,8 +313,13 @@ impl RedisCluster {
         let by = (0..self.nodes.len()).filter(|number| *number != old);
         let by = by.into_iter().find(|number| self.nodes[*number].is_running()).expect("another");
         let slot: u16 = self.nodes[by].command(&["CLUSTER", "KEYSLOT", &format!("lock:{{{key}}}")]);
-        eventually("a replica took over", || self.owner_seen_by(by, slot) != old).await;
-        self.owner_seen_by(by, slot)
+        let mut new = None;
+        eventually("a replica took over", || {
+            new = self.owner_seen_by(by, slot).filter(|owner| *owner != old);
+            new.is_some()
+        })
+        .await;
+        new.expect("it was seen")
     }
 
     /// How often the running nodes refused a command with `code` (`MOVED`, `ASK` …) since they

@@ -106,13 +106,12 @@ async fn many_holds_are_renewed_together_and_one_that_is_locked_holds_up_no_othe
         let first = ends();
         eventually("all others are renewed", || ends() > first + 500).await;
     }
-    let after = locks.stats();
-    let (renewals, requests) =
-        (after.renewals - before.renewals, after.store_requests - before.store_requests);
-    assert!(
-        renewals > 250 && 2 * requests < renewals,
-        "{requests} requests for {renewals} renewals"
-    );
+    // The answers to the last of them may be on their way.
+    let renewals = || locks.stats().renewals - before.renewals;
+    eventually("their renewals are answered", || renewals() > 250).await;
+    let requests = locks.stats().store_requests - before.store_requests;
+    let renewals = renewals();
+    assert!(2 * requests < renewals, "{requests} requests for {renewals} renewals");
     drop(guards.remove(7));
     assert!(guards.iter().all(|guard| guard.is_held()));
     drop(stranger);

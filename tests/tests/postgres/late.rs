@@ -63,10 +63,11 @@ async fn many_holds_are_renewed_together_and_one_that_is_locked_holds_up_no_othe
     // Each of the others is renewed twice.
     let others = i64::try_from(HOLDS).expect("a few") - 1;
     eventually("all others are renewed", || versions() >= first + 2 * others).await;
-    let after = locks.stats();
-    let (renewals, requests) =
-        (after.renewals - before.renewals, after.store_requests - before.store_requests);
-    assert!(renewals > 500 && requests < 200, "{requests} requests for {renewals} renewals");
+    // The answers to the last of them may be on their way.
+    let renewals = || locks.stats().renewals - before.renewals;
+    eventually("their renewals are answered", || renewals() > 500).await;
+    let requests = locks.stats().store_requests - before.store_requests;
+    assert!(requests < 200, "{requests} requests for {} renewals", renewals());
     drop(guards.remove(7));
     assert!(guards.iter().all(|guard| guard.is_held()));
     drop(stranger);
