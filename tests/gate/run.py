@@ -49,8 +49,10 @@ MARK = "GATE_SUITE"
 LEFT_SECONDS_MAX = 10
 # Before a command: the kernel kills it when this process is gone, however that ends.
 DIES_WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"]
-# What computes has time, and takes what those leave that are measured by the clock.
-GIVES_WAY = ["nice", "-n", "10"]
+# What computes has time, and gives way to those that are measured by the clock. Not by more: beside
+# others who compute it would never come to its end.
+GIVES_WAY = ["nice", "-n", "3"]
+LOOK_SECONDS = 0.5
 
 # What the watchdog of the fixtures says.
 HUNG = re.compile(r"^test (\S+ hung: .*)", re.M)
@@ -85,6 +87,48 @@ class Suite:
 
     def limit(self):
         return max(3 * self.seconds, SUITE_SECONDS_MIN)
+
+
+class OwnTime:
+    """The time that a suite has had, in seconds. For one that computes that is the time of a core which it was
+    given, or during which it wanted none; what it waited for a core is the machine's."""
+
+    def __init__(self, suite, process):
+        self.is_busy, self.session = suite.busy, process.pid
+        self.seconds, self.at, self.used = 0.0, time.monotonic(), 0.0
+
+    def look(self):
+        """The seconds so far."""
+        now = time.monotonic()
+        passed = now - self.at
+        if passed < LOOK_SECONDS:
+            return self.seconds
+        self.at = now
+        if self.is_busy:
+            used, wants_more = taken(self.session)
+            passed = min(passed, max(used - self.used, 0.0)) if wants_more else passed
+            self.used = max(used, self.used)
+        self.seconds += passed
+        return self.seconds
+
+
+def taken(session):
+    """The seconds of a core that the processes of a session took, and whether any wants more right now."""
+    ticks, wants_more = 0, False
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = stat_of(process)
+            if int(fields[3]) == session:
+                ticks += sum(map(int, fields[11:15]))
+                wants_more = wants_more or any(stat_of(task)[0] == "R" for task in (process / "task").iterdir())
+        except (OSError, ValueError, IndexError):
+            pass
+    return ticks / os.sysconf("SC_CLK_TCK"), wants_more
+
+
+def stat_of(task):
+    """What the kernel says of a task, from its state on."""
+    return (task / "stat").read_text().rpartition(")")[2].split()
 
 
 @dataclass
@@ -320,12 +364,12 @@ class Run:
         return process, out
 
     def watch(self, suite, process, out, limit=None):
-        began, slow, ended = time.monotonic(), {}, ""
+        began, slow, ended, own = time.monotonic(), {}, "", OwnTime(suite, process)
         limit = limit or suite.limit()
         while not (over := os.wait4(process.pid, os.WNOHANG))[0] and not ended:
             time.sleep(0.1)
-            took = time.monotonic() - began
-            hung = self.hung(out, slow)
+            took = own.look()
+            hung = self.hung(out, slow, took)
             if hung:
                 ended = f"hung for over {60 + GRACE_SECONDS} s: {', '.join(hung)}"
             elif took > limit:
@@ -343,13 +387,12 @@ class Run:
         return Outcome(suite, seconds, output, process.returncode, ended, used.ru_utime + used.ru_stime)
 
     @staticmethod
-    def hung(out, slow):
-        """The tests of which libtest said long ago that they are slow, and that have not ended."""
+    def hung(out, slow, now):
+        """The tests of which libtest said long ago that they are slow, and that have not ended, in own time."""
         text = out.read_text(errors="replace")
         if "has been running for over" not in text:
             return []
         done = {name for name, _ in DONE.findall(text)}
-        now = time.monotonic()
         for name in re.findall(SLOW.pattern, text, re.M):
             slow.setdefault(name, now)
         return [name for name, since in slow.items() if name not in done and now - since > GRACE_SECONDS]
