@@ -23,7 +23,7 @@ impl WaitEnd {
     pub(crate) const ALL: [&'static str; 7] =
         ["granted", "timeout", "overloaded", "unavailable", "rejected", "closed", "cancelled"];
 
-    pub(crate) fn of<T>(result: &Result<T, AcquireError>) -> Self {
+    pub(crate) fn of<T>(result: Result<T, &AcquireError>) -> Self {
         match result {
             Ok(_) => Self::Granted,
             Err(AcquireError::Timeout(_)) => Self::Timeout,

@@ -1,24 +1,13 @@
 //! The engine: what is done for the keys of a client. Nothing else spawns, selects and sleeps for
 //! them; stores do at their [`Home`](crate::backend::io::Home).
 //!
-//! - [`shared`]: state that all keys of one client share.
-//! - [`registry`]: the busy keys.
-//! - [`cell`]: one busy key, with its [`Cohort`](crate::proto::Cohort) behind a short mutex.
-//! - [`baton`]: who polls the driver of a key: one of the callers that wait for it, or the
-//!   conductor.
-//! - [`driver`]: talks to the store for a key, by a [`lane`] for each claim, those [`beside`] the
-//!   first for permits. [`terms`]: from the options of an acquire to those of a claim.
-//! - [`conductor`]: the one thread of a client, for what no caller polls.
-//! - [`sweep`]: when the conductor takes keys over.
-//! - [`leave`]: withdrawals that were not answered, tried again in the background.
-//! - [`acquire`], [`release`], [`downgrade`], [`closed`]: the futures that callers hold.
-//! - [`multi`]: several keys at once.
-//! - [`election`]: one leader, and those who follow.
-//! - [`hold`], [`handle`], [`guard`]: what a caller has in hand.
-//! - [`lost`], [`failing`], [`revoke`]: those that wait for news of a hold ([`watch`]).
-//! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
-//! - [`served`]: questions to the store outside of any key's driver.
-//! - [`foreign`], [`handed`]: calling wakers, so that a panic or an idle worker costs nobody else.
+//! Its rooms, each of which knows those below it alone:
+//!
+//! - [`election`]: one leader, and those who follow. [`multi`]: several keys at once.
+//! - [`ask`]: the futures that wait for a key, and questions to the store.
+//! - [`hold`]: what a caller has in hand.
+//! - [`key`]: a busy key of this process, its driver, and what all keys of a client share.
+//! - [`conduct`]: who polls a key, and when: the conductor.
 //! - [`observe`]: what those who watch a service see.
 //!
 //! # Traps
@@ -51,51 +40,23 @@
 //! - A hold of less than 50 ms that nobody waits for does not listen for pushes: nothing would come
 //!   of them.
 
-mod acquire;
-mod baton;
-mod beside;
-mod cell;
-mod closed;
-mod conductor;
-mod downgrade;
-mod driver;
+mod ask;
+mod conduct;
 mod election;
-mod failing;
-mod foreign;
-mod guard;
-mod handed;
-mod handle;
 mod hold;
-mod lane;
-mod leave;
-mod lost;
+mod key;
 mod multi;
 mod observe;
-mod registry;
-mod release;
-mod revoke;
-mod scope;
-mod served;
-mod shared;
-mod sweep;
-mod terms;
-mod watch;
 
-pub(crate) use acquire::Plan;
-pub use acquire::{Acquire, OneKey};
-pub use closed::Closed;
-pub use downgrade::Downgrade;
-pub use election::{Observe, RunFor, Term};
-pub use failing::{RenewalFailing, RenewalFailure};
-pub use guard::LockGuard;
-pub use handle::LockHandle;
-pub(crate) use hold::Hold;
-pub(crate) use leave::RELEASE_WITHIN;
-pub use lost::Lost;
-pub use multi::{KeySet, MultiAcquire, MultiLockGuard, MultiLockHandle, MultiLost};
-pub use revoke::RevokeRequested;
-pub use scope::{CutWatch, LockScope, Scoped};
-pub(crate) use served::Served;
-pub(crate) use shared::Shared;
 #[cfg(feature = "idempotency")]
-pub(crate) use terms::check;
+pub(crate) use ask::check;
+pub use ask::{Acquire, OneKey};
+pub(crate) use ask::{Plan, Served};
+pub use election::{Observe, RunFor, Term};
+pub use hold::{
+    CutWatch, Downgrade, LockGuard, LockHandle, LockScope, Lost, RenewalFailing, RenewalFailure,
+    RevokeRequested, Scoped,
+};
+pub use key::Closed;
+pub(crate) use key::{RELEASE_WITHIN, Shared};
+pub use multi::{KeySet, MultiAcquire, MultiLockGuard, MultiLockHandle, MultiLost};

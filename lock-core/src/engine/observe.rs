@@ -15,7 +15,6 @@ use std::time::Instant;
 use tracing::field::{DisplayValue, Empty, display};
 use tracing::{Level, Span, debug_span};
 
-use super::guard::LockGuard;
 use crate::backend::{DynClaim, Fault, Request};
 use crate::error::AcquireError;
 use crate::ground::clock;
@@ -24,6 +23,7 @@ use crate::labels::{self, Answer, WaitEnd};
 #[cfg(feature = "metrics")]
 use crate::metrics::series;
 use crate::proto::Changes;
+use crate::token::FencingToken;
 
 /// The key, for those who asked for it.
 fn shown(key: &Key) -> Option<DisplayValue<&Key>> {
@@ -32,7 +32,7 @@ fn shown(key: &Key) -> Option<DisplayValue<&Key>> {
 
 /// One acquire.
 #[derive(Debug)]
-pub(super) struct Wait {
+pub(in crate::engine) struct Wait {
     span: Span,
     /// When the clock was last read for it, so that a grant need not read it again.
     seen: Option<Instant>,
@@ -40,12 +40,12 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    pub(super) const fn new() -> Self {
+    pub(in crate::engine) const fn new() -> Self {
         Self { span: Span::none(), seen: None, in_line: false }
     }
 
     /// Its first poll.
-    pub(super) fn begin(&mut self, key: &Key, name: Option<&'static str>) {
+    pub(in crate::engine) fn begin(&mut self, key: &Key, name: Option<&'static str>) {
         self.span = debug_span!(
             target: "lock_core",
             "lock.acquire",
@@ -57,12 +57,12 @@ impl Wait {
         );
     }
 
-    pub(super) fn saw(&mut self, now: Instant) {
+    pub(in crate::engine) fn saw(&mut self, now: Instant) {
         self.seen = Some(now);
     }
 
     /// It was polled and has not ended: whether it stands in line now.
-    pub(super) fn stands(&mut self, in_line: bool) {
+    pub(in crate::engine) fn stands(&mut self, in_line: bool) {
         #[cfg(feature = "metrics")]
         match (self.in_line, in_line) {
             (false, true) => series::seated(),
@@ -74,19 +74,19 @@ impl Wait {
 
     /// It ended in its try of this number. `started` is none for input that was refused, and
     /// for a re-entry.
-    pub(super) fn over(
+    pub(in crate::engine) fn over(
         &mut self,
         started: Option<Instant>,
         tries: u32,
-        result: &Result<LockGuard, AcquireError>,
+        result: Result<FencingToken, &AcquireError>,
     ) {
         if started.is_none() && result.is_ok() {
             return;
         }
-        if let Ok(guard) = result
+        if let Ok(token) = result
             && !self.span.is_disabled()
         {
-            self.span.record("lock.token", guard.token().get());
+            self.span.record("lock.token", token.get());
         }
         if result.is_err() {
             self.saw(clock::now());
@@ -106,7 +106,7 @@ impl Wait {
     }
 
     /// It was dropped before its end.
-    pub(super) fn cancelled(&mut self, started: Option<Instant>, tries: u32) {
+    pub(in crate::engine) fn cancelled(&mut self, started: Option<Instant>, tries: u32) {
         self.saw(clock::now());
         self.end(started, tries, WaitEnd::Cancelled);
     }
@@ -136,14 +136,14 @@ fn between(from: Option<Instant>, to: Option<Instant>) -> std::time::Duration {
 }
 
 /// A span for those who listen, and a word where nobody does.
-pub(super) type OpenSpan = Option<Box<Span>>;
+pub(in crate::engine) type OpenSpan = Option<Box<Span>>;
 
 fn heard(span: Span) -> OpenSpan {
     (!span.is_disabled()).then(|| Box::new(span))
 }
 
 /// The span of a hold; its guard keeps it.
-pub(super) fn hold(key: &Key, token: u64) -> OpenSpan {
+pub(in crate::engine) fn hold(key: &Key, token: u64) -> OpenSpan {
     heard(debug_span!(
         target: "lock_core",
         "lock.hold",
@@ -154,7 +154,7 @@ pub(super) fn hold(key: &Key, token: u64) -> OpenSpan {
 }
 
 /// The guard of a hold gave it up. `changes` are those of the release.
-pub(super) fn gave_up(span: &OpenSpan, changes: &Changes) {
+pub(in crate::engine) fn gave_up(span: &OpenSpan, changes: &Changes) {
     if let Some(span) = span.as_ref().filter(|_| !changes.goes_on) {
         let released = changes.ended().next().is_some_and(|ended| ended.lost.is_none());
         span.record("lock.outcome", if released { "released" } else { "lost" });
@@ -162,7 +162,7 @@ pub(super) fn gave_up(span: &OpenSpan, changes: &Changes) {
 }
 
 /// Counts what a call has changed.
-pub(super) fn count(key: &Key, changes: &Changes) {
+pub(in crate::engine) fn count(key: &Key, changes: &Changes) {
     if !changes.is_some() {
         return;
     }
@@ -179,7 +179,7 @@ pub(super) fn count(key: &Key, changes: &Changes) {
 }
 
 /// A request to the store under way.
-pub(super) struct Asked<A> {
+pub(in crate::engine) struct Asked<A> {
     span: OpenSpan,
     sent: Instant,
     request: Request<A>,
@@ -187,7 +187,7 @@ pub(super) struct Asked<A> {
 
 impl<A: Answer> Asked<A> {
     /// It is sent from now on.
-    pub(super) fn new(key: &Key, request: Request<A>, now: Instant) -> Self {
+    pub(in crate::engine) fn new(key: &Key, request: Request<A>, now: Instant) -> Self {
         let span = debug_span!(
             target: "lock_core::store",
             parent: None,
@@ -199,7 +199,7 @@ impl<A: Answer> Asked<A> {
         Self { span: heard(span), sent: now, request }
     }
 
-    pub(super) fn sent(&self) -> Instant {
+    pub(in crate::engine) fn sent(&self) -> Instant {
         self.sent
     }
 }

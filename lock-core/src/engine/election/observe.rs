@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::Stream;
 use tokio::runtime::Handle;
 
-use super::super::{Closed, Shared};
+use super::super::key::{Closed, Shared};
 use crate::backend::{ClaimId, DynClaim, Fault, Following, Listening, Mode, Request, Terms};
 use crate::error::{OperatorError, UnavailableError};
 use crate::ground::{FAULT_PAUSES, clock, clock::Alarm};
@@ -216,7 +216,7 @@ impl Observe {
             State::Pausing(claim, _) => Ok(claim),
         };
         let leaving = self.shared.leave();
-        self.shared.conductor.spawn(&self.shared, async move {
+        self.shared.conductor.spawn(async move {
             let _leaving = leaving;
             let claim = match claim {
                 Ok(claim) => claim,

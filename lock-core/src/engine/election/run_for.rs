@@ -7,7 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::runtime::Handle;
 
-use super::super::{Acquire, Plan, Shared};
+use super::super::ask::{Acquire, Plan};
+use super::super::key::Shared;
 use super::Term;
 use crate::backend::Fault;
 use crate::error::{AcquireError, UnavailableError};

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::super::{LockGuard, LockHandle};
+use super::super::hold::{LockGuard, LockHandle};
 use crate::error::ReleaseError;
 
 /// A term of office: whoever has it leads, until it is [lost](LockHandle::lost),

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
-use super::super::acquire::TRY_WITHIN;
-use super::super::{Acquire, Plan, terms};
+use super::super::ask::{Acquire, Plan, TRY_WITHIN, check};
 use super::{KeySet, MultiLockGuard};
 use crate::backend::{DURATION_MAX, Fault, FaultKind};
 use crate::error::{AcquireError, LostError, UnavailableError};
@@ -54,7 +53,7 @@ impl fmt::Debug for MultiAcquire {
 async fn acquire(plan: Plan, keys: KeySet) -> Result<MultiLockGuard, AcquireError> {
     let keys = keys.0?;
     if let Some(first) = keys.first() {
-        terms::check(&plan.options, first, &plan.shared.capabilities)?;
+        check(&plan.options, first, &plan.shared.capabilities)?;
     }
     let mut tries = Tries { plan, started: clock::now(), begun: 0 };
     loop {

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::maybe_done;
 
-use super::super::guard::LockGuard;
-use super::super::scope::{LockScope, Scoped};
+use super::super::hold::{LockGuard, LockScope, Scoped};
 use super::{MultiLockHandle, MultiLost};
 use crate::error::{LostError, ReleaseError};
 use crate::key::{IntoKey, Key};

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::super::handle::LockHandle;
-use super::super::lost::Lost;
+use super::super::hold::{LockHandle, Lost};
 use crate::error::LostError;
 use crate::key::{IntoKey, Key};
 use crate::token::FencingToken;

@@ -1,0 +1,74 @@
+//! What is done to all busy keys of a client, and told of them.
+
+use std::sync::atomic::Ordering;
+
+use super::cell::Shared;
+use crate::ground::clock;
+use crate::proto::{Counters, Effects};
+use crate::view::BusyKey;
+
+impl Shared {
+    /// The counts so far, the busy keys, their waiters and their holders.
+    pub(crate) fn counters(&self) -> (Counters, usize, usize, usize) {
+        let (mut total, mut keys, mut waiters, mut held) = (Counters::default(), 0, 0, 0);
+        self.conductor.registry.each_shard(|past, cells| {
+            total.add(past);
+            keys += cells.len();
+            for cell in cells {
+                let cohort = cell.cohort();
+                total.add(cohort.counters());
+                waiters += cohort.waiters();
+                held += cohort.held_here();
+            }
+        });
+        (total, keys, waiters, held)
+    }
+
+    /// The busy keys, in no order.
+    pub(crate) fn busy(&self) -> Vec<BusyKey> {
+        let cells = self.conductor.registry.cells();
+        let (candidates, cells): (Vec<_>, Vec<_>) =
+            cells.iter().partition(|cell| cell.is_candidate());
+        let mut busy: Vec<_> = cells.iter().map(|cell| cell.busy()).collect();
+        // Those who stand for one election have a cell each, and are few.
+        for candidate in candidates {
+            match busy.iter_mut().find(|busy| busy.key == *candidate.key()) {
+                Some(busy) => busy.add(candidate.busy()),
+                None => busy.push(candidate.busy()),
+            }
+        }
+        busy
+    }
+
+    /// Refuses new claims, and ends all waits.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
+        for cell in self.conductor.registry.cells() {
+            let mut fx = Effects::none();
+            cell.cohort().close(&mut fx);
+            cell.settle(fx);
+        }
+    }
+
+    /// Gives back what lingers, now and from now on.
+    pub(crate) fn forsake(&self) {
+        self.forsaken.store(true, Ordering::Release);
+        for cell in self.conductor.registry.cells() {
+            let mut fx = Effects::none();
+            cell.cohort().forsake(&mut fx);
+            cell.settle(fx);
+        }
+    }
+
+    /// Ends all holds, and says how many there were.
+    pub(crate) fn abandon(&self) -> usize {
+        let mut abandoned = 0;
+        for cell in self.conductor.registry.cells() {
+            let mut fx = Effects::none();
+            abandoned += cell.cohort().abandon(clock::now(), &mut fx);
+            cell.settle(fx);
+        }
+        abandoned
+    }
+}

@@ -1,0 +1,139 @@
+//! State that all keys of one client share.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::Sleep;
+
+use super::closed::Closed;
+use crate::backend::{Capabilities, DynBackend, Fault, FaultKind};
+use crate::engine::conduct::{Conductor, Kept, foreign};
+use crate::ground::{Plus as _, background, clock};
+use crate::options::{Background, LockOptions};
+
+/// State that the handles, guards and keys `K` of one client share.
+#[derive(Debug)]
+pub(crate) struct SharedBy<K> {
+    pub(crate) backend: Arc<dyn DynBackend>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) defaults: LockOptions,
+    pub(crate) waiters_per_key_max: usize,
+    pub(in crate::engine) conductor: Arc<Conductor<K>>,
+    pub(super) closed: AtomicBool,
+    /// The last handle of the client was dropped.
+    pub(super) forsaken: AtomicBool,
+    /// Poked once, after `closed` was set. A flag of its own is what every acquire reads.
+    pub(super) closing: Arc<Notify>,
+    /// Withdrawals under way in the background.
+    leaving: AtomicUsize,
+    /// Poked when a key or a background withdrawal is done.
+    quiet: Notify,
+}
+
+impl<K: Kept> SharedBy<K> {
+    pub(crate) fn new(
+        backend: Arc<dyn DynBackend>,
+        defaults: LockOptions,
+        waiters_per_key_max: usize,
+        background: Option<Background>,
+    ) -> Self {
+        let capabilities = backend.capabilities();
+        let usual = if capabilities.in_process { Background::Runtime } else { Background::Thread };
+        Self {
+            conductor: Arc::new(Conductor::new(background.unwrap_or(usual))),
+            capabilities,
+            backend,
+            defaults,
+            waiters_per_key_max,
+            closed: AtomicBool::new(false),
+            forsaken: AtomicBool::new(false),
+            closing: Arc::default(),
+            leaving: AtomicUsize::new(0),
+            quiet: Notify::new(),
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// The runtime that whoever polls without one is lent, for timers and connections: the
+    /// conductor's. `None` where there is one here.
+    pub(in crate::engine) fn lent_runtime(&self) -> Result<Option<Handle>, Fault> {
+        if background::is_here() || clock::runtime().is_some() {
+            return Ok(None);
+        }
+        self.conductor.runtime().map(Some).ok_or_else(|| {
+            let what =
+                "there is no runtime with timers here, and no thread for one could be started";
+            Fault::new(FaultKind::Transient, what)
+        })
+    }
+
+    /// A timer that fires for a caller on another executor too; none without any runtime.
+    pub(in crate::engine) fn sleep_until(&self, at: Instant) -> Option<Pin<Box<Sleep>>> {
+        if clock::runtime().is_some() {
+            return Some(Box::pin(clock::sleep_until(at)));
+        }
+        let runtime = self.conductor.runtime()?;
+        let _timers = runtime.enter();
+        Some(Box::pin(clock::sleep_until(at)))
+    }
+
+    /// A key is idle again.
+    pub(super) fn is_quieter(&self) {
+        foreign::call(|| self.quiet.notify_waiters());
+    }
+
+    /// Something leaves the store in the background, as long as this is there.
+    pub(in crate::engine) fn leave(self: &Arc<Self>) -> Leaving<K> {
+        self.leaving.fetch_add(1, Ordering::AcqRel);
+        Leaving(self.clone())
+    }
+
+    pub(in crate::engine) fn is_forsaken(&self) -> bool {
+        self.forsaken.load(Ordering::Acquire)
+    }
+
+    /// Resolves when it is closed.
+    pub(crate) fn closed(&self) -> Closed {
+        // It has what is poked from here on, so a `close` meanwhile is seen by the one or the
+        // other.
+        let told = self.closing.clone().notified_owned();
+        Closed::new((!self.is_closed()).then_some(told))
+    }
+
+    /// Waits until no key is busy and no withdrawal is under way, at most `within`.
+    pub(crate) async fn quiet(&self, within: Duration) -> bool {
+        let wait = async {
+            loop {
+                let mut poked = std::pin::pin!(self.quiet.notified());
+                poked.as_mut().enable();
+                if self.conductor.registry.is_empty() && self.leaving.load(Ordering::Acquire) == 0 {
+                    return;
+                }
+                poked.await;
+            }
+        };
+        let Some(timer) = self.sleep_until(clock::now().plus(within)) else { return false };
+        tokio::select! {
+            biased;
+            () = wait => true,
+            () = timer => false,
+        }
+    }
+}
+
+/// Counts itself out even if its runtime drops it.
+pub(in crate::engine) struct Leaving<K>(Arc<SharedBy<K>>);
+
+impl<K> Drop for Leaving<K> {
+    fn drop(&mut self) {
+        self.0.leaving.fetch_sub(1, Ordering::AcqRel);
+        foreign::call(|| self.0.quiet.notify_waiters());
+    }
+}
