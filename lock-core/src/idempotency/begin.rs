@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::client::Shared;
+use super::begun::Begun;
 use super::error::BeginError;
-use super::execution::Execution;
 use super::options::Options;
 use super::repeat::{Repeat, STORE_WITHIN};
+use super::service::Service;
 use super::single_flight::{End, Joined, Lead, LeadInHand};
 use super::task::{Kept, Task};
 use crate::backend::{Fault, FaultKind};
@@ -21,36 +20,12 @@ use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::records::{Fingerprint, Found, OnUnknown, RecordId};
 
-/// The decision about a request: to run it, to replay its outcome, or to refuse it.
-#[non_exhaustive]
-#[must_use = "an execution that is dropped is given up"]
-pub enum Begun {
-    /// Run it, and say how it ended.
-    Run(Execution),
-    /// It has run: answer this.
-    Replay(Bytes),
-    /// It runs, or is about to, and the time to wait for it is over.
-    InFlight {
-        /// The time since it was claimed; zero where that is not known.
-        age: Duration,
-    },
-    /// It has run, and its answer was not kept.
-    WithoutPayload,
-    /// The key was used for something else.
-    Mismatch,
-    /// It was begun, and left no outcome; [`OnUnknown::Refuse`] was asked for.
-    Unknown {
-        /// The time since it was claimed.
-        age: Duration,
-    },
-}
-
 /// How long the last look takes at most, after the time to wait is over.
 const LAST_LOOK: Duration = Duration::from_millis(250);
 
 /// One request on its way.
 pub(super) struct Begin<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Arc<Service>,
     pub(super) options: Options,
     pub(super) id: RecordId,
     pub(super) fingerprint: Fingerprint,

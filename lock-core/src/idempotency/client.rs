@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::begin::{Begin, Begun};
+use super::begin::Begin;
+use super::begun::Begun;
 use super::error::BeginError;
 use super::options::{BeginRejection, Duplicates, Options, check_key};
 use super::rotation::{self, Old};
-use super::single_flight::SingleFlights;
+use super::service::Service;
 use super::stats::{Counters, IdempotencyStats};
 use crate::client::LockClient;
 use crate::error::AlreadyInstalled;
@@ -45,22 +46,11 @@ static GLOBAL: OnceLock<Idempotency> = OnceLock::new();
 #[doc(alias = "idempotency key")]
 #[derive(Clone)]
 pub struct Idempotency {
-    shared: Arc<Shared>,
+    shared: Arc<Service>,
     service: Arc<str>,
     ids: Ids,
     old: Option<Old>,
     options: Options,
-}
-
-/// The state that all clones share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) locks: LockClient,
-    pub(super) store: Arc<dyn RecordStore>,
-    pub(super) flights: Arc<SingleFlights>,
-    pub(super) counters: Counters,
-    /// How many executions are kept now.
-    pub(super) tasks: watch::Sender<usize>,
 }
 
 impl Idempotency {
@@ -79,7 +69,7 @@ impl Idempotency {
         let store: Arc<dyn RecordStore> = Arc::new(store);
         let (flights, counters) = (Arc::default(), Counters::default());
         let shared =
-            Arc::new(Shared { locks, store, flights, counters, tasks: watch::Sender::new(0) });
+            Arc::new(Service { locks, store, flights, counters, tasks: watch::Sender::new(0) });
         let ids = Ids::new(&service, SECRET_DEFAULT);
         Self { shared, service, ids, old: None, options }
     }
@@ -257,7 +247,7 @@ impl Idempotency {
     fn begin_under<'a>(
         &self,
         ids: &Ids,
-        shared: &'a Arc<Shared>,
+        shared: &'a Arc<Service>,
         (scope, key): (&Scope, &[u8]),
         fingerprint: Fingerprint,
     ) -> Begin<'a> {

@@ -4,7 +4,7 @@ use std::fmt::{Debug, Formatter, Result};
 
 use bytes::Bytes;
 
-use super::begin::Begun;
+use super::begun::Begun;
 use super::single_flight::End;
 use crate::records::{Claimed, Found, Outcome};
 

@@ -1,7 +1,7 @@
 //! How a [`Task`] ends: the outcome is written, or the record removed, under the lock.
 
 use super::error::CompleteError;
-use super::execution::{Execution, Reply};
+use super::execution::{Execution, Reply, tell};
 use super::repeat::{KEEP_COMPLETING, Repeat};
 use super::single_flight::End;
 use super::task::Task;
@@ -29,7 +29,7 @@ impl Task {
     /// It has happened, and nobody else may have begun: duplicates here may know.
     pub(super) fn tell_duplicates(&self, outcome: &Outcome) {
         if self.guard.is_held() {
-            self.lead.end(end_of(outcome));
+            self.lead.end(End::of(outcome));
         }
     }
 
@@ -60,7 +60,7 @@ impl Task {
         match written {
             Ok(Written::Yes) => {
                 counters.completed.add();
-                self.lead.end(end_of(&outcome));
+                self.lead.end(End::of(&outcome));
                 tell(&mut reply.or(last), Ok(()));
             }
             Ok(Written::Stale) => {
@@ -120,21 +120,5 @@ impl Task {
             }
         };
         tell(&mut reply, result);
-    }
-}
-
-/// The end that those who wait in this process are told.
-pub(super) fn end_of(outcome: &Outcome) -> End {
-    match outcome {
-        Outcome::Payload(payload) => End::Done(payload.clone()),
-        Outcome::WithoutPayload => End::WithoutPayload,
-    }
-}
-
-/// Answers once.
-pub(super) fn tell(reply: &mut Option<Reply>, result: Result<(), CompleteError>) {
-    if let Some(reply) = reply.take() {
-        // The caller may be gone.
-        drop(reply.send(result));
     }
 }

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::CompleteError;
-#[cfg(feature = "sql")]
-use super::in_transaction::{InDoubt, Place};
 use super::repeat::STORE_WITHIN;
 use super::single_flight::End;
+#[cfg(feature = "sql")]
+use super::written::{InDoubt, Place, Verdict};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::{LockHandle, MultiLost};
 use crate::ground::clock;
@@ -20,6 +20,14 @@ use crate::token::FencingToken;
 /// The sender with which the task says what became of an end: in time. Where that was no more than
 /// that the store did not answer, it says it once more at the end.
 pub(super) type Reply = mpsc::UnboundedSender<Result<(), CompleteError>>;
+
+/// Answers once.
+pub(super) fn tell(reply: &mut Option<Reply>, result: Result<(), CompleteError>) {
+    if let Some(reply) = reply.take() {
+        // The caller may be gone.
+        drop(reply.send(result));
+    }
+}
 
 /// How an execution ends, as it is told to its task; without a word it was dropped.
 #[derive(Debug)]
@@ -39,7 +47,7 @@ pub(super) enum Finish {
     Committed(Outcome, Reply),
     /// The outcome may be on record: that is to be found out.
     #[cfg(feature = "sql")]
-    Settle(InDoubt, oneshot::Sender<Result<bool, Fault>>),
+    Settle(InDoubt, Verdict),
 }
 
 /// How much longer than the task takes at most its answer may be on its way.

@@ -4,54 +4,26 @@
 //! they are one: both are there, or neither is. The commit decides. The task is told of it, or finds
 //! out.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::Transaction;
 use tokio::sync::oneshot;
 
-use super::ending::end_of;
 use super::error::CompleteError;
 use super::execution::{ANSWER_MARGIN, Execution, Finish};
 use super::repeat::{Repeat, STORE_WITHIN};
+use super::single_flight::End;
 use super::task::Task;
 use super::transaction_error::{CommitError, CompleteInError};
+use super::written::{InDoubt, Verdict};
 use crate::backend::{Fault, FaultKind};
 use crate::ground::{Plus as _, clock};
-use crate::records::{BoxFuture, Found, Outcome, RecordTable, Written};
-use crate::sql::{RecordDialect, TableName, complete_in};
-
-/// The place of a record, and how long its outcome is kept.
-#[derive(Debug, Clone)]
-pub(super) struct Place {
-    pub(super) table: Option<RecordTable>,
-    pub(super) ttl: Duration,
-}
-
-impl Place {
-    /// The table, for a transaction of this kind of database.
-    fn in_database<D: RecordDialect>(&self) -> Result<TableName, CompleteInError> {
-        let kept = self.table.as_ref().map_or("no table of a database", RecordTable::database);
-        let other = CompleteInError::OtherStore { kept, transaction: D::NAME };
-        let table = self.table.as_ref().filter(|table| table.database() == D::NAME);
-        table.map(|table| TableName::of_records(table.name())).ok_or(other)
-    }
-}
+use crate::records::{BoxFuture, Found, Outcome, Written};
+use crate::sql::{RecordDialect, complete_in};
 
 /// How much sooner than the record's life is over its absence says nothing any more: the database
 /// counts in milliseconds, by another clock.
 const LIFE_MARGIN: Duration = Duration::from_millis(20);
-
-/// An outcome that was written in a transaction, which may be committed or not.
-#[derive(Debug)]
-pub(super) struct InDoubt {
-    outcome: Outcome,
-    /// Its record lives up to here, if there is one. Behind that nothing is to be found, whatever
-    /// has happened.
-    lives_until: Instant,
-}
-
-/// The sender with which the task says whether a transaction was committed.
-pub(super) type Verdict = oneshot::Sender<Result<bool, Fault>>;
 
 impl Execution {
     /// Keeps `outcome` for all duplicates in a transaction of the database that keeps the records:
@@ -201,7 +173,7 @@ impl Task {
     /// The outcome is on record, as its execution says.
     pub(super) fn committed(&self, outcome: &Outcome) {
         self.shared.counters.completed.add();
-        self.lead.end(end_of(outcome));
+        self.lead.end(End::of(outcome));
     }
 
     /// Finds out whether a transaction was committed that completed the record. A record that it has

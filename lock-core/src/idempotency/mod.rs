@@ -65,16 +65,18 @@
 // Files:
 //
 // - `client`: the handle. `options`: the choices of a service. `stats`: its counters.
-// - `begin`: from a key to what is to be done. `execution`: an execution in hand.
+// - `service`: the state that all clones of that share.
+// - `begin`: from a key to what is to be done (`begun`). `execution`: an execution in hand.
 // - `single_flight`: the local line of duplicates.
 // - `rotation`: one execution under two names, while a secret is replaced.
 // - `task` and `ending`: the one task of an execution. `repeat`: verbs that are asked again.
-// - `in_transaction`: executions that are completed in a transaction of the user's.
+// - `in_transaction`: executions that are completed in a transaction of the user's (`written`).
 // - `tx`: such a transaction, handed to a handler. `tx_axum`: as an argument in axum.
 // - `replay`: values of functions, kept and replayed. `value_hash`: whether two are the same.
 // - `error`, `transaction_error`: the errors. `debug`: outcomes without their payload.
 
 mod begin;
+mod begun;
 mod client;
 mod debug;
 mod ending;
@@ -87,6 +89,7 @@ mod repeat;
 #[cfg(feature = "idempotent")]
 mod replay;
 mod rotation;
+mod service;
 mod single_flight;
 mod stats;
 mod task;
@@ -98,13 +101,16 @@ mod tx;
 mod tx_axum;
 #[cfg(feature = "idempotent")]
 mod value_hash;
+#[cfg(feature = "sql")]
+mod written;
 
 pub use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, FingerprintBuilder, Found, MemoryRecords,
     OnUnknown, Outcome, RECORD_TTL_MAX, RECORD_TTL_MIN, RecordId, RecordStore, RecordTable, Scope,
     Written,
 };
-pub use begin::Begun;
+pub use ::bytes;
+pub use begun::Begun;
 pub use client::{Idempotency, SECRET_DEFAULT};
 pub use error::{BeginError, CompleteError};
 pub use execution::Execution;

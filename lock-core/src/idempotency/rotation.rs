@@ -12,11 +12,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::begin::{Begin, Begun};
-use super::client::Shared;
-use super::ending::tell;
+use super::begin::Begin;
+use super::begun::Begun;
 use super::error::{BeginError, CompleteError};
-use super::execution::{Execution, Finish, Reply};
+use super::execution::{Execution, Finish, Reply, tell};
+use super::service::Service;
 use super::single_flight::End;
 use super::stats::Counters;
 use super::task::Task;
@@ -27,12 +27,12 @@ use crate::records::{Claimed, Ids, Outcome};
 pub(super) struct Old {
     pub(super) ids: Ids,
     /// As that of the client, with counters that nobody reads: what they count is counted already.
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<Service>,
 }
 
 impl Old {
-    pub(super) fn new(ids: Ids, shared: &Shared) -> Self {
-        let shared = Shared {
+    pub(super) fn new(ids: Ids, shared: &Service) -> Self {
+        let shared = Service {
             locks: shared.locks.clone(),
             store: shared.store.clone(),
             flights: shared.flights.clone(),

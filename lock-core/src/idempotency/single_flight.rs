@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::error::BeginError;
 use crate::ground::clock;
-use crate::records::{Fingerprint, RecordId};
+use crate::records::{Fingerprint, Outcome, RecordId};
 
 /// Requests that are duplicates of one another: another fingerprint is another request.
 pub(super) type FlightKey = (RecordId, Fingerprint);
@@ -55,6 +55,16 @@ pub(super) enum End {
     Mismatch,
     Unknown { age: Duration },
     Failed(BeginError),
+}
+
+impl End {
+    /// That of an execution.
+    pub(super) fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Payload(payload) => Self::Done(payload.clone()),
+            Outcome::WithoutPayload => Self::WithoutPayload,
+        }
+    }
 }
 
 /// The result of standing in line.

@@ -11,16 +11,15 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
-use super::begin::Begun;
-use super::client::Shared;
-use super::ending::tell;
+use super::begun::Begun;
 use super::error::BeginError;
-use super::execution::{Execution, Finish};
-#[cfg(feature = "sql")]
-use super::in_transaction::Place;
+use super::execution::{Execution, Finish, tell};
 use super::options::Options;
 use super::repeat::{Repeat, STORE_WITHIN};
+use super::service::Service;
 use super::single_flight::{End, LeadInHand};
+#[cfg(feature = "sql")]
+use super::written::Place;
 use crate::backend::Fault;
 use crate::engine::LockGuard;
 use crate::records::{ClaimRecord, Claimed, Fingerprint, OnUnknown, RecordId, RecordStore};
@@ -36,7 +35,7 @@ const EXTEND_SOON: Duration = Duration::from_secs(1);
 /// free.
 #[derive(Debug)]
 pub(super) struct Task {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<Service>,
     pub(super) options: Options,
     pub(super) id: RecordId,
     pub(super) fingerprint: Fingerprint,
