@@ -54,7 +54,7 @@ impl Known {
             }
             Place::Held(held) => Self::Held {
                 holder: held.holder.as_ref().map(|holder| holder.token),
-                renewing: held.renewing,
+                renewing: held.is_renewing(),
             },
         }
     }

@@ -51,7 +51,7 @@ impl<R> Held<R> {
     pub(super) fn good_until(&self, holder: &Holder, now: Instant) -> Option<Instant> {
         let end = self.clock.valid_until();
         let end = holder.until.map_or(end, |at| at.min(end));
-        (!self.over && now < end).then_some(end)
+        (!self.is_over() && now < end).then_some(end)
     }
 
     /// Whether one more may hold it: any number of readers, one writer.
@@ -87,7 +87,7 @@ impl<R> Held<R> {
             TOKENS_LOW_MAX
         };
         if left < low {
-            self.renew_now = true;
+            self.refresh = Refresh::Due;
             fx.poke = true;
         }
     }
@@ -95,19 +95,50 @@ impl<R> Held<R> {
     /// A downgrade that was not answered is asked for again.
     fn try_again(&mut self) {
         if self.downgrade == Downgrade::Asked {
-            (self.downgrade, self.renew_now) = (Downgrade::Due, true);
+            self.downgrade = Downgrade::Due;
         }
+    }
+
+    /// A renewal is to be made soon, for tokens or to learn who waits.
+    pub(super) fn is_asked_for(&mut self) {
+        if self.refresh == Refresh::Idle {
+            self.refresh = Refresh::Due;
+        }
+    }
+
+    /// The renewal comes before anything else: what failed before says nothing of it.
+    fn is_asked_for_anew(&mut self) {
+        self.refresh = match self.refresh {
+            Refresh::UnderWay { .. } => Refresh::UnderWay { behind_failure: false },
+            _ => Refresh::Due,
+        };
+    }
+
+    pub(super) fn is_renewing(&self) -> bool {
+        matches!(self.refresh, Refresh::UnderWay { .. })
+    }
+
+    /// The last renewal that was answered, or was not, has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.refresh, Refresh::Failed | Refresh::UnderWay { behind_failure: true })
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.standing == Standing::Over
     }
 
     /// Another server is to be asked, at once: it has failed nobody yet, and may have granted the
     /// key to another.
     pub(super) fn elsewhere(&mut self) {
-        (self.unconfirmed, self.renew_now, self.has_failed) = (true, true, false);
+        if !self.is_over() {
+            self.standing = Standing::Unconfirmed;
+        }
+        self.is_asked_for_anew();
     }
 
     /// Whether a renewal for tokens would bring some, is not under way, and has not just failed.
     fn may_ask_for_tokens(&self) -> bool {
-        !self.spent && !self.renew_now && !self.has_failed
+        !self.spent && self.refresh == Refresh::Idle
     }
 
     /// Whether nobody can be granted this claim any more: no token is left, and none will come.
@@ -135,7 +166,9 @@ impl<R> Held<R> {
     /// So little of the lease is left only if renewals have failed, or this process was stopped:
     /// who was given the rest would lose what it asked for.
     pub(super) fn is_stale_for(&self, ask: &Ask, now: Instant) -> bool {
-        self.tokens.left() == 0 || self.unconfirmed || !self.clock.has_half_of(ask.terms.lease, now)
+        self.tokens.left() == 0
+            || self.standing == Standing::Unconfirmed
+            || !self.clock.has_half_of(ask.terms.lease, now)
     }
 
     /// Whether the fairness bounds of the next in line allow one more hand-off here.
@@ -160,7 +193,8 @@ impl<W, R> Cohort<W, R> {
     /// they are gone.
     pub(super) fn idle(&self, lane: usize, now: Instant) -> Idle {
         let Some(held) = self.held_in(lane) else { return Idle::Withdraw };
-        if held.over || !held.clock.is_valid(now) || held.revoke_requested || held.is_used_up() {
+        if held.is_over() || !held.clock.is_valid(now) || held.revoke_requested || held.is_used_up()
+        {
             return Idle::Withdraw;
         }
         match self.line.head().and_then(|id| self.line.get(id)) {
@@ -180,8 +214,8 @@ impl<W, R> Cohort<W, R> {
     /// their wish keeps the head of the line out. Only after [`Idle::Withdraw`].
     pub(super) fn ask_again_at(&self, lane: usize) -> Option<Instant> {
         let (head, held) = (self.line.get(self.line.head()?)?, self.held_in(lane)?);
-        let is_over = held.over || held.revoke_requested || held.is_used_up();
-        let is_held_back = held.suits(&head.ask) && !is_over && !held.has_failed;
+        let is_over = held.is_over() || held.revoke_requested || held.is_used_up();
+        let is_held_back = held.suits(&head.ask) && !is_over && !held.has_failed();
         is_held_back.then(|| held.clock.renew_soon_at(ASK_AGAIN))
     }
 
@@ -381,7 +415,8 @@ impl<W, R> Cohort<W, R> {
         if let Place::Held(held) = &mut self.place
             && held.downgrade == Downgrade::No
         {
-            (held.downgrade, held.renew_now, held.has_failed) = (Downgrade::Due, true, false);
+            held.downgrade = Downgrade::Due;
+            held.is_asked_for_anew();
         }
         Ok(())
     }
@@ -413,11 +448,9 @@ impl<W, R> Cohort<W, R> {
             downgrade: Downgrade::No,
             clock,
             tokens: grant.tokens,
-            renew_now: false,
-            renewing: false,
+            refresh: Refresh::Idle,
             refilling: false,
-            has_failed: false,
-            unconfirmed: false,
+            standing: if clock.is_valid(now) { Standing::Good } else { Standing::Over },
             spent: false,
             tokens_low: tokens_low(terms.mode, &grant.tokens),
             revoke_requested: grant.revoke_requested,
@@ -427,7 +460,6 @@ impl<W, R> Cohort<W, R> {
             linger: None,
             contested: grant.wanted,
             reply: None,
-            over: !clock.is_valid(now),
         };
         self.put(lane, Place::Held(held));
         if clock.is_valid(now) && self.grant_head(lane, now, fx) {
@@ -441,8 +473,9 @@ impl<W, R> Cohort<W, R> {
     pub(crate) fn renewing(&mut self, lane: usize, now: Instant) {
         if let Some(held) = self.held_in_mut(lane) {
             held.clock.renewal_begins(now);
-            held.renewing = true;
-            if held.downgrade == Downgrade::Due && !held.has_failed {
+            let behind_failure = held.has_failed();
+            held.refresh = Refresh::UnderWay { behind_failure };
+            if held.downgrade == Downgrade::Due && !behind_failure {
                 held.downgrade = Downgrade::Asked;
             }
         }
@@ -465,12 +498,12 @@ impl<W, R> Cohort<W, R> {
             self.renewals += 1;
         }
         if let Some(held) = self.held_in_mut(lane) {
-            held.renewing = false;
+            // A downgrade that was asked for meanwhile is not answered by this.
+            let is_due = held.downgrade == Downgrade::Due;
+            held.refresh = if is_due { Refresh::Due } else { Refresh::Idle };
         }
         self.note(lane);
         let Some(held) = held_at(&mut self.place, &mut self.more, lane) else { return };
-        // A renewal that was asked for meanwhile is not answered by this.
-        held.renew_now = held.downgrade == Downgrade::Due;
         let refilled = std::mem::take(&mut held.refilling);
         let asked = held.downgrade == Downgrade::Asked;
         match answer {
@@ -478,12 +511,11 @@ impl<W, R> Cohort<W, R> {
                 if asked {
                     (held.mode, held.downgrade) = (Mode::Shared, Downgrade::No);
                 }
-                held.has_failed = false;
-                held.unconfirmed = false;
-                if held.over || !held.clock.is_valid(now) {
+                if held.is_over() || !held.clock.is_valid(now) {
                     // A late answer does not revive a hold that was told lost.
                     return self.expire_holds(lane, now, fx);
                 }
+                held.standing = Standing::Good;
                 held.clock.renewed(sent, grant.valid_for);
                 held.spent = grant.tokens.left() == 0;
                 if !held.spent {
@@ -516,7 +548,7 @@ impl<W, R> Cohort<W, R> {
             Ok(Renewal::Lost) => {
                 self.lose(lane, LossReason::Taken, now, fx);
                 if let Some(held) = self.held_in_mut(lane) {
-                    held.over = true;
+                    held.standing = Standing::Over;
                 }
             }
             Err(fault) if moved => {
@@ -527,7 +559,7 @@ impl<W, R> Cohort<W, R> {
             Err(fault) => {
                 held.try_again();
                 held.clock.renewal_failed(now);
-                held.has_failed = true;
+                held.refresh = Refresh::Failed;
                 self.more().trouble = Some(fault);
                 self.tell_holders(lane, Event::RenewalFailing, fx);
             }

@@ -70,7 +70,7 @@ impl<W, R> Cohort<W, R> {
 
     /// Whether a renewal is under way.
     pub(super) fn is_renewing(&self) -> bool {
-        self.held_in(0).is_some_and(|held| held.renewing)
+        self.held_in(0).is_some_and(Held::is_renewing)
             || self.beside().is_some_and(Beside::is_renewing)
     }
 

@@ -233,6 +233,18 @@ pub(crate) struct Counters {
     pub(crate) renewals: u64,
 }
 
+impl Counters {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.acquired += other.acquired;
+        self.handoffs_local += other.handoffs_local;
+        self.handoffs_remote += other.handoffs_remote;
+        self.timeouts += other.timeouts;
+        self.refused += other.refused;
+        self.lost += other.lost;
+        self.renewals += other.renewals;
+    }
+}
+
 #[derive(Debug)]
 struct Seat<W> {
     ask: Ask,
@@ -311,17 +323,10 @@ struct Held<R> {
     /// The number of this permit.
     slot: u16,
     downgrade: Downgrade,
-    /// A renewal is due now, for tokens or to learn who waits.
-    renew_now: bool,
-    /// A renewal is under way.
-    renewing: bool,
-    /// The renewal under way was sent for those in line, see [`held::Idle::Refill`].
+    refresh: Refresh,
+    /// The renewal that was asked for last is for those in line, see [`held::Idle::Refill`].
     refilling: bool,
-    /// The last renewal failed: there is none before the clock says so, for whatever reason.
-    has_failed: bool,
-    /// Another server has taken the place of the one that granted it, and may know nothing of it.
-    /// Nobody new is given the claim until it was renewed there.
-    unconfirmed: bool,
+    standing: Standing,
     /// Since when other claims wait.
     wanted: Option<Instant>,
     /// The hand-offs here since, and readers who were let in beside others.
@@ -334,8 +339,36 @@ struct Held<R> {
     contested: bool,
     /// The release that is told when the claim was withdrawn.
     reply: Option<R>,
-    /// The lease ended by our clock; a late answer does not revive it.
-    over: bool,
+}
+
+/// The renewal of a granted claim, as far as it got. The clock asks for one in any state but
+/// `UnderWay`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refresh {
+    // ## Idle => (Due | UnderWay)
+    Idle,
+    // ## Due => UnderWay
+    // For tokens, to learn who waits, for a downgrade, or as another server is to be asked.
+    Due,
+    // ## UnderWay => (Idle | Due | Failed)
+    // What it was asked for meanwhile is answered with it, but for a downgrade.
+    UnderWay { behind_failure: bool },
+    // ## Failed => (Due | UnderWay)
+    // There is none before the clock says so, unless another server is to be asked, or a downgrade.
+    Failed,
+}
+
+/// Whether a granted claim may be given to anybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    // ## Good => (Unconfirmed | Over)
+    Good,
+    // ## Unconfirmed => (Good | Over)
+    // Another server has taken the place of the one that granted it, and may know nothing of it.
+    // Nobody new is given the claim until it was renewed there.
+    Unconfirmed,
+    // The lease ended by our clock; a late answer does not revive it.
+    Over,
 }
 
 /// The downgrade of a writer to a reader, as far as it got.

@@ -120,7 +120,7 @@ impl<W, R> Cohort<W, R> {
         held.handed_off += u32::from(held.wanted.is_some());
         held.ask_for_tokens(0, ask, fx);
         // Also for what was pushed while it was to be given back.
-        fx.poke |= held.renew_now || !is_timed;
+        fx.poke |= held.refresh == Refresh::Due || !is_timed;
         match further {
             Some(reader) => self.more().readers.push(reader),
             None => self.note(lane),
@@ -149,7 +149,7 @@ impl<W, R> Cohort<W, R> {
         let is_beside = held.holder.is_some();
         let may = if is_beside { held.may_hand_off(ask, now) } else { held.wanted.is_none() };
         let awaited = !may || held.revoke_requested || !held.suits(ask);
-        let good = !held.over && held.clock.is_valid(now) && !held.is_stale_for(ask, now);
+        let good = !held.is_over() && held.clock.is_valid(now) && !held.is_stale_for(ask, now);
         !awaited && good
     }
 

@@ -143,12 +143,14 @@ impl<W, R> Cohort<W, R> {
         }
         let limit = self.limit_in(lane).map(|(until, _)| until);
         let Some(held) = self.held_in_mut(lane) else { return self.wait_until(wake_at) };
-        held.renew_now |= refill;
+        if refill {
+            held.is_asked_for();
+        }
         let is_due = now >= held.clock.renew_at();
-        if !asking && (is_due || (held.renew_now && !held.has_failed)) {
+        if !asking && (is_due || held.refresh == Refresh::Due) {
             held.refilling = refill;
             // After one that failed the lease comes first: a store may renew what it cannot share.
-            let is_due = held.downgrade == Downgrade::Due && !held.has_failed;
+            let is_due = held.downgrade == Downgrade::Due && !held.has_failed();
             return if is_due { Step::Downgrade } else { Step::Renew };
         }
         let mut wake_at =
@@ -292,7 +294,7 @@ impl<W, R> Cohort<W, R> {
                 // Also where it was cut off: what it was to be told may be lost.
                 held.contested = true;
                 match change {
-                    Change::Here => held.renew_now = true,
+                    Change::Here => held.is_asked_for(),
                     Change::Elsewhere => held.elsewhere(),
                     Change::Tried => held.linger = None,
                 }

@@ -69,7 +69,7 @@ impl<W, R> Cohort<W, R> {
         if held.clock.is_valid(now) {
             self.expire_limits(lane, now, fx);
         } else {
-            held.over = true;
+            held.standing = Standing::Over;
             self.lose(lane, LossReason::Expired, now, fx);
         }
     }
@@ -105,7 +105,7 @@ impl<W, R> Cohort<W, R> {
     /// `None` unless it failed and the hold is good.
     pub(crate) fn failing(&self, token: u64, now: Instant) -> Option<(Fault, Duration)> {
         let until = self.held_until(token, now)?;
-        let (Held { has_failed: true, .. }, _) = self.hold_of(token)? else { return None };
+        self.hold_of(token).filter(|(held, _)| held.has_failed())?;
         let fault = self.trouble()?.clone();
         Some((fault, until.saturating_duration_since(now)))
     }

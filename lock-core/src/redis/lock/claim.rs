@@ -77,19 +77,42 @@ pub struct RedisClaim {
     pub(super) together: bool,
     /// It may stand in line.
     queues: bool,
-    held: bool,
-    /// Held for the full lease, not only for what is left of a pushed grant.
-    pub(super) renewed: bool,
+    at: At,
     /// The server tells when others write its key.
     is_tracked: bool,
     /// Others wait, as far as is known.
     pub(super) wanted: bool,
-    /// The first and the last token of its hold.
-    pub(super) tokens: (u64, u64),
-    /// It was asked for before, so something of it may be at the server.
-    is_asked: bool,
-    /// It may be in line there, or was.
+    /// It may be in line at the server, or was.
     is_in_line: bool,
+}
+
+/// How far a claim is, as far as is known here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    // ## Nowhere => (Asked | Held)
+    // Nothing of it is at the server.
+    Nowhere,
+    // ## Asked => Held
+    // It was asked for before, so something of it may be there.
+    Asked,
+    // ## Held => Asked
+    Held {
+        /// The first and the last token; 0 where those may be others' by now.
+        tokens: (u64, u64),
+        /// Held for the full lease, not only for what is left of a pushed grant.
+        is_full: bool,
+    },
+}
+
+/// Its part in an election.
+#[derive(Debug)]
+pub(super) enum Role {
+    Candidate {
+        value: Arc<str>,
+        /// The token of its term, once that is published.
+        term: u64,
+    },
+    Follower,
 }
 
 /// State that few claims have.
@@ -107,12 +130,7 @@ pub(super) struct More {
     doubts: Vec<Arc<Sent>>,
     /// The last renewal of one that holds the key beside others, or the attempt that was granted.
     refill: Refill,
-    /// The value that it publishes, if it stands for election.
-    pub(super) value: Option<Arc<str>>,
-    /// The token of its term, once that is published.
-    pub(super) term: u64,
-    /// It follows an election.
-    pub(super) follows: bool,
+    pub(super) role: Option<Role>,
 }
 
 /// The time when tokens were asked for, and the number of them.
@@ -157,12 +175,9 @@ impl RedisClaim {
             slot: 0,
             together: mode != Mode::Exclusive,
             queues,
-            held: false,
-            renewed: false,
+            at: At::Nowhere,
             is_tracked: false,
             wanted: false,
-            tokens: (0, 0),
-            is_asked: false,
             is_in_line: false,
         }
     }
@@ -221,9 +236,25 @@ impl RedisClaim {
         refill.tokens
     }
 
+    pub(super) fn role(&self) -> Option<&Role> {
+        self.more.as_ref()?.role.as_ref()
+    }
+
     /// Whether it stands for election.
     fn publishes(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| more.value.is_some())
+        matches!(self.role(), Some(Role::Candidate { .. }))
+    }
+
+    fn is_held(&self) -> bool {
+        matches!(self.at, At::Held { .. })
+    }
+
+    /// The first and the last token of its hold; 0 where it has none.
+    fn tokens(&self) -> (u64, u64) {
+        match self.at {
+            At::Held { tokens, .. } => tokens,
+            At::Nowhere | At::Asked => (0, 0),
+        }
     }
 
     fn take_blocked(&mut self) -> Option<Blocked> {
@@ -284,7 +315,8 @@ impl RedisClaim {
     /// A renewal is begun at a third of the lease. One that hangs is given up after a sixth, so
     /// that two more can be made over new connections before the lease ends.
     pub(super) fn renew_within(&self) -> Duration {
-        let lease = if self.renewed { self.lease() } else { self.claim_lease() };
+        let is_full = matches!(self.at, At::Held { is_full: true, .. });
+        let lease = if is_full { self.lease() } else { self.claim_lease() };
         (lease / 6).clamp(RENEW_WITHIN_MIN, REQUEST_WITHIN)
     }
 
@@ -312,15 +344,24 @@ impl RedisClaim {
         Grant { slot, wanted, ..Grant::new(tokens, self.lease()) }
     }
 
-    /// Granted from now on, with these tokens.
+    /// Granted from now on, with these tokens, for the full lease.
     pub(super) fn holds(&mut self, tokens: TokenBlock) {
-        self.held = true;
-        self.tokens = (tokens.first().unwrap_or(0), tokens.last().unwrap_or(0));
+        let tokens = (tokens.first().unwrap_or(0), tokens.last().unwrap_or(0));
+        self.at = At::Held { tokens, is_full: true };
     }
 
     /// It holds nothing, as far as is known: what it had of tokens may be others' by now.
     pub(super) fn holds_nothing(&mut self) {
-        (self.held, self.renewed, self.tokens) = (false, false, (0, 0));
+        if self.is_held() {
+            self.at = At::Asked;
+        }
+    }
+
+    /// It was lost: its tokens may be others' by now.
+    pub(super) fn has_no_tokens(&mut self) {
+        if let At::Held { tokens, .. } = &mut self.at {
+            *tokens = (0, 0);
+        }
     }
 
     fn blocked(&mut self, blocked: Blocked, ahead: i64, left_ms: i64, foreign: bool) -> Attempt {
@@ -338,7 +379,10 @@ impl RedisClaim {
 
     /// Asks the store where the claim stands; `join`: and stands in line if need be.
     async fn stand(&mut self, join: bool) -> Result<Attempt, Fault> {
-        let is_asked = mem::replace(&mut self.is_asked, true);
+        let is_asked = self.at != At::Nowhere;
+        if !is_asked {
+            self.at = At::Asked;
+        }
         let is_alone = self.mode == Mode::Exclusive;
         if is_alone && self.clock().is_none() && self.replicas().is_none() && !(join && is_asked) {
             let take = Verb::Take { lease_ms: millis(self.lease()) };
@@ -396,7 +440,6 @@ impl RedisClaim {
         let mut grant = self.granted(tokens, Some(wanted));
         // It stood in line, and found itself the owner. A push that says so is of the past.
         grant.handed_on = self.take_blocked().is_some();
-        self.renewed = true;
         self.holds(tokens);
         Attempt::Granted(grant)
     }
@@ -448,7 +491,9 @@ impl Claim for RedisClaim {
             && let Some(grant) = self.handed_on(handed)
         {
             (self.slot, self.wanted) = (handed.slot, handed.wanted);
-            self.holds(handed.tokens);
+            let (first, last) = (handed.tokens.first(), handed.tokens.last());
+            let tokens = (first.unwrap_or(0), last.unwrap_or(0));
+            self.at = At::Held { tokens, is_full: false };
             self.take_blocked();
             let granted = Attempt::Granted(grant);
             return if self.publishes() {
@@ -472,7 +517,7 @@ impl Claim for RedisClaim {
     // Not an async fn: each held key has room for one.
     fn changed(&mut self) -> impl Future<Output = Change> + Send {
         poll_fn(|cx| match &self.inbox {
-            Some(inbox) => inbox.poll_changed(self.held, cx),
+            Some(inbox) => inbox.poll_changed(self.is_held(), cx),
             None => Poll::Pending,
         })
     }
@@ -507,16 +552,16 @@ impl Claim for RedisClaim {
                 }
             }
             Renewed::Held { first, last, wanted } => {
-                self.renewed = true;
-                let (begun, before) = self.tokens;
+                let (begun, before) = self.tokens();
                 let tokens = match (first, last) {
                     (Some(first), Some(last)) => TokenBlock::new(first, last),
                     // Those that it has go on to where the server's end now.
                     (None, Some(last)) => TokenBlock::new(begun, last.max(before)),
                     (_, None) => TokenBlock::empty(),
                 };
-                if last.is_some() {
-                    self.holds(tokens);
+                match last {
+                    Some(_) => self.holds(tokens),
+                    None => self.at = At::Held { tokens: (begun, before), is_full: true },
                 }
                 if let Some(began) = began {
                     // The value is published in the time of the renewal, and the hold is renewed
@@ -527,7 +572,7 @@ impl Claim for RedisClaim {
                 Ok(Renewal::Held(self.granted(tokens, wanted)))
             }
             Renewed::Lost => {
-                self.tokens = (0, 0);
+                self.has_no_tokens();
                 Ok(Renewal::Lost)
             }
             Renewed::Foreign => Err(Fault::new(
@@ -546,19 +591,19 @@ impl Claim for RedisClaim {
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        if self.more.as_ref().is_some_and(|more| more.follows || more.value.is_some()) {
+        if self.role().is_some() {
             return self.leave_election().await;
         }
         // A push still on its way is of a place in line that is given up.
-        let held = self.held;
+        let held = self.is_held();
         self.take_blocked();
-        (self.held, self.renewed) = (false, false);
         let pass = self.pass();
         self.wanted |= self.inbox.as_ref().is_some_and(|inbox| inbox.is_wanted());
         let doubts = self.more.as_mut().map_or_else(Vec::new, |more| mem::take(&mut more.doubts));
         // Told once: a withdrawal that is asked again, or late, may find a later holder whose
         // tokens those are.
-        let (_, last) = mem::take(&mut self.tokens);
+        let (_, last) = self.tokens();
+        self.holds_nothing();
         let is_alone = !self.together && self.clock().is_none();
         if is_alone && doubts.is_empty() && !self.knows_of_others() {
             match self.ask_with_others(Verb::Give).await {
@@ -613,7 +658,7 @@ impl Drop for RedisClaim {
 
 /// The standing of a claim that attempts at the server.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::redis) enum Stands {
+enum Stands {
     /// Nothing of it is there.
     New,
     /// It may be in line, or hold the lock.
@@ -633,13 +678,7 @@ impl Stands {
 }
 
 /// Adds what an attempt says of its claim, behind the keys.
-pub(in crate::redis) fn add_attempt(
-    command: &mut Cmd,
-    owner: Owner<'_>,
-    lease: Duration,
-    stands: Stands,
-    mode: Mode,
-) {
+fn add_attempt(command: &mut Cmd, owner: Owner<'_>, lease: Duration, stands: Stands, mode: Mode) {
     command.arg(owner).arg(millis(lease));
     let mode = modes::written(mode);
     match stands {

@@ -29,11 +29,11 @@ impl RedisClaim {
         };
         match (&answer, ints(&answer, &mut [0; 5])) {
             (Value::Int(0), _) => {
-                self.tokens = (0, 0);
+                self.has_no_tokens();
                 Ok(Renewal::Lost)
             }
             (_, &[first, last, wanted]) => {
-                (self.mode, self.renewed) = (Mode::Shared, true);
+                self.mode = Mode::Shared;
                 let tokens = TokenBlock::new(token(first)?, token(last)?);
                 self.holds(tokens);
                 Ok(Renewal::Held(self.granted(tokens, Some(wanted != 0))))

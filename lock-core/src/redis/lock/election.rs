@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use redis::FromRedisValue as _;
 use redis::Value;
 
-use super::claim::{RedisClaim, millis};
+use super::claim::{RedisClaim, Role, millis};
 use crate::backend::{Attempt, Claim, Fault, FaultKind, Following, Withdrawal};
 use crate::ground::timeout;
 use crate::redis::protocol::names::{self, Names};
@@ -50,7 +50,7 @@ fn call(servers: &Topology, script: &'static Script, names: &Names) -> Call {
 impl RedisClaim {
     /// Has it stand for election.
     pub(in crate::redis) fn publishing(mut self, value: &Arc<str>) -> Self {
-        self.more().value = Some(value.clone());
+        self.more().role = Some(Role::Candidate { value: value.clone(), term: 0 });
         self
     }
 
@@ -59,7 +59,9 @@ impl RedisClaim {
     /// past then.
     pub(super) async fn shown(&mut self, answer: Attempt) -> Result<Attempt, Fault> {
         let Attempt::Granted(grant) = answer else { return Ok(answer) };
-        self.more().term = grant.tokens.first().unwrap_or(0);
+        if let Some(Role::Candidate { term, .. }) = &mut self.more().role {
+            *term = grant.tokens.first().unwrap_or(0);
+        }
         let shown = self.publish(REQUEST_WITHIN).await;
         if !matches!(shown, Ok(true)) {
             self.holds_nothing();
@@ -75,9 +77,10 @@ impl RedisClaim {
     pub(super) async fn publish(&mut self, within: Duration) -> Result<bool, Fault> {
         let mut call = call(&self.servers, &PUBLISH, &self.names);
         let lease_ms = millis(self.lease());
-        let more = self.more();
-        let (term, value) = (more.term, more.value.clone());
-        call.command.arg(self.owner()).arg(lease_ms).arg(term).arg(value.as_deref());
+        call.command.arg(self.owner()).arg(lease_ms);
+        if let Some(Role::Candidate { value, term }) = self.role() {
+            call.command.arg(term).arg(&**value);
+        }
         let late = Fault::new(FaultKind::Transient, "what a leader publishes was not answered");
         match timeout::within(within, self.servers.call(call)).await {
             Err(timeout::Late) => Err(late),
@@ -90,12 +93,14 @@ impl RedisClaim {
     /// Withdraws it. What it published is taken back behind that: until then nobody else leads.
     pub(super) fn leave_election(&mut self) -> BoxFuture<'_, Result<Withdrawal, Fault>> {
         Box::pin(async {
-            if self.more().follows {
-                return self.ask_for(Duration::ZERO).await.map(|_| Withdrawal::NotHeld);
-            }
-            let value = self.more().value.take();
-            let answer = self.withdraw().await;
-            self.more().value = value;
+            let role = self.more().role.take();
+            let answer = match role {
+                Some(Role::Follower) => {
+                    self.ask_for(Duration::ZERO).await.map(|_| Withdrawal::NotHeld)
+                }
+                _ => self.withdraw().await,
+            };
+            self.more().role = role;
             if answer.is_ok() {
                 self.retract().await;
             }
@@ -105,7 +110,8 @@ impl RedisClaim {
 
     /// Publishes it no more. Where that is lost it ends by itself, and counts for nobody.
     async fn retract(&mut self) {
-        if std::mem::take(&mut self.more().term) == 0 {
+        let Some(Role::Candidate { term, .. }) = &mut self.more().role else { return };
+        if std::mem::take(term) == 0 {
             return;
         }
         let mut call = call(&self.servers, &PUBLISH, &self.names);
@@ -119,7 +125,7 @@ impl RedisClaim {
         if let Some(inbox) = &self.inbox {
             inbox.clear_wanted();
         }
-        self.more().follows = true;
+        self.more().role = Some(Role::Follower);
         let is_heard = self.is_heard();
         let answer = self.ask_for(TOLD_FOR).await?;
         if is_heard {

@@ -152,7 +152,7 @@ impl ZooKeeperClaim {
     /// Moves the counter up to `to`, if the lock node of the grant is there.
     pub(in crate::zookeeper) async fn raise_to(&mut self, to: u64) -> Result<bool, Fault> {
         let until = clock::now().plus(REQUEST_WITHIN);
-        let (Some(node), Some(_)) = (self.node.clone(), self.held) else { return Ok(false) };
+        let (Some(node), Some(_)) = (self.node.clone(), self.held()) else { return Ok(false) };
         let Presence::There { name, .. } = node.presence() else { return Ok(false) };
         let Some(counting) = &self.counting else { return Ok(false) };
         let (session, at) = (&node.session, node.path(&name));

@@ -31,7 +31,7 @@ impl ZooKeeperClaim {
         let began = clock::now();
         let until = began.plus(REQUEST_WITHIN);
         loop {
-            let (Some(node), Some(_)) = (self.node.clone(), self.held) else {
+            let (Some(node), Some(_)) = (self.node.clone(), self.held()) else {
                 return Ok(Renewal::Lost);
             };
             match node.kind {
@@ -171,7 +171,7 @@ impl ZooKeeperClaim {
                 Err(_) => {}
             }
         } else if line.holders().len() > 1
-            && let Some(held) = &mut self.held
+            && let Some(held) = self.held_mut()
             && !held.rang
         {
             // Those who wait for the end of this node look at the line when its data are set. Data

@@ -63,7 +63,7 @@ impl ZooKeeperClaim {
     pub(in crate::zookeeper) async fn extend_hold(&mut self) -> Result<Renewal, Fault> {
         let began = clock::now();
         let until = began.plus(REQUEST_WITHIN);
-        let (Some(node), Some(_)) = (self.node.clone(), self.held) else {
+        let (Some(node), Some(_)) = (self.node.clone(), self.held()) else {
             return Ok(Renewal::Lost);
         };
         let Some(name) = node.name() else {
@@ -74,7 +74,7 @@ impl ZooKeeperClaim {
             true => self.look(&node, &name, until).await,
             false => Err(Failure::Over),
         };
-        match (looked, self.held) {
+        match (looked, self.held()) {
             (Ok(true), Some(held)) => {
                 let grant = self.grant(&node, held, began, until, TokenBlock::empty()).await;
                 // It may be another one by now, see `downgrade`.
@@ -97,7 +97,7 @@ impl ZooKeeperClaim {
         name: &str,
         until: Instant,
     ) -> Result<bool, Failure> {
-        let (Ok(directory), Some(held)) = (self.directory.clone(), self.held) else {
+        let (Ok(directory), Some(held)) = (self.directory.clone(), self.held()) else {
             return Ok(false);
         };
         let now = clock::now();
@@ -129,7 +129,7 @@ impl ZooKeeperClaim {
             // Set anew when the engine listens again.
             self.watch = None;
         }
-        if let Some(held) = &mut self.held {
+        if let Some(held) = self.held_mut() {
             held.revoke_requested |= about::is_revoked(&data);
             (held.wanted, held.looked) = (wanted, now);
         }
@@ -139,7 +139,7 @@ impl ZooKeeperClaim {
 
     /// Waits for news as a holder.
     pub(in crate::zookeeper) async fn watch_as_holder(&mut self) {
-        if let (Some(held), None) = (self.held, &self.watch) {
+        if let (Some(held), None) = (self.held(), &self.watch) {
             self.sessions.home.sleep_until(held.since.plus(WATCH_AFTER)).await;
             self.watch = self.holders_watch(held);
         }

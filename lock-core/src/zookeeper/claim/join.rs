@@ -8,7 +8,7 @@ use futures_util::future::OptionFuture;
 use zookeeper_client::Error;
 
 use super::held::Held;
-use super::{Waiting, ZooKeeperClaim};
+use super::{Stage, Waiting, ZooKeeperClaim};
 use crate::backend::{Attempt, Claim, Fault, FaultKind};
 use crate::ground::{Plus as _, clock};
 use crate::zookeeper::about;
@@ -88,7 +88,7 @@ impl ZooKeeperClaim {
     /// The last answer again, if it came a moment ago and the watch that it set stands. A watch
     /// whose word was lost is made up for by reading the line at a third of the session.
     fn is_still_blocked(&self, node: &LockNode, now: Instant) -> Option<Attempt> {
-        let waiting = self.waiting.as_ref()?;
+        let Stage::Waiting(waiting) = &self.stage else { return None };
         let stands = self.watch.as_ref().is_some_and(|watch| !watch.is_over());
         let fresh = now < waiting.seen.plus(node.session.timeout() / 3);
         (stands && fresh && !waiting.is_stale).then(|| self.blocked(&node.session, waiting.ahead))
@@ -102,7 +102,8 @@ impl ZooKeeperClaim {
         awaits: &str,
     ) -> Attempt {
         let seen = clock::now();
-        self.waiting = Some(Waiting { ahead, awaits: awaits.to_owned(), seen, is_stale: false });
+        let awaits = awaits.to_owned();
+        self.stage = Stage::Waiting(Waiting { ahead, awaits, seen, is_stale: false });
         self.blocked(session, ahead)
     }
 
@@ -151,7 +152,7 @@ impl ZooKeeperClaim {
         self.node = Some(node.clone());
         // A node that is being left has another name, and is a task's. From here on this node is
         // left.
-        self.leaving = None;
+        self.stage = Stage::Outside;
         if std::mem::take(&mut self.made_directory) {
             node.makes_directory();
         }
@@ -296,7 +297,7 @@ impl ZooKeeperClaim {
             // A line that was joined in vain is left at once.
             return self.withdraw().await.map(|_| Some(outside));
         }
-        let same = self.waiting.take().is_some_and(|waiting| waiting.awaits == awaits);
+        let same = self.waiting_mut().is_some_and(|waiting| waiting.awaits == awaits);
         let blocked = Some(self.wait_for(&node.session, ahead, awaits));
         if same && self.watch.as_ref().is_some_and(|watch| !watch.is_over()) {
             return Ok(blocked);
@@ -307,7 +308,7 @@ impl ZooKeeperClaim {
                 self.watch = Some(Watch::on(&node.session, watcher));
                 // A writer that becomes a reader sets its data. If it has done so since the line was
                 // read, the watch came too late.
-                if let Some(waiting) = &mut self.waiting
+                if let Some(waiting) = self.waiting_mut()
                     && node.kind == Kind::Reader
                     && stat.version > 0
                 {
@@ -344,18 +345,16 @@ impl ZooKeeperClaim {
                 None => return Ok(None),
             },
         };
-        let waited = self.waiting.take().is_some();
-        let before = self.held.take();
-        let now = clock::now();
+        let (before, now) = (self.held(), clock::now());
         let held = Held {
             since: now,
             looked: now,
             wanted,
             revoke_requested: before.is_some_and(|held| held.revoke_requested),
-            waited: waited || before.is_some_and(|held| held.waited),
+            waited: self.waiting_mut().is_some() || before.is_some_and(|held| held.waited),
             rang: before.is_some_and(|held| held.rang),
         };
-        self.held = Some(held);
+        self.stage = Stage::Held(held);
         let grant = self.grant(node, held, began, until, tokens).await;
         // Nobody may take the node away before the grant is over.
         if !node.extend(began.plus(self.terms.lease)) {

@@ -1,12 +1,13 @@
 //! Leaving the line.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::future::OptionFuture;
 use tokio::task::JoinHandle;
 
-use super::ZooKeeperClaim;
+use super::{Stage, ZooKeeperClaim};
 use crate::backend::{Fault, Withdrawal};
 use crate::ground::{Plus as _, clock};
 use crate::zookeeper::fault;
@@ -38,12 +39,14 @@ impl ZooKeeperClaim {
     /// Deletes what the claim has, whether it holds the key or waits.
     pub(in crate::zookeeper) async fn leave(&mut self) -> Result<Withdrawal, Fault> {
         let until = clock::now().plus(REQUEST_WITHIN);
-        if self.leaving.is_some() {
-            return self.left(until).await;
-        }
-        let held = self.held.take().is_some();
-        let answer = if held { Withdrawal::Released } else { Withdrawal::NotHeld };
-        self.waiting = None;
+        let answer = match mem::replace(&mut self.stage, Stage::Outside) {
+            leaving @ Stage::Leaving(_) => {
+                self.stage = leaving;
+                return self.left(until).await;
+            }
+            Stage::Held(_) => Withdrawal::Released,
+            Stage::Waiting(_) | Stage::Outside => Withdrawal::NotHeld,
+        };
         // Kept until the end: it falls silent by itself with the node.
         let _watch = self.watch.take();
         // From here on their drop deletes them.
@@ -70,10 +73,10 @@ impl ZooKeeperClaim {
         match node.session.liveness.ended() {
             Some(End::Expired) => return Ok(Withdrawal::NotHeld),
             None if removals.is_empty() => return Ok(Withdrawal::NotHeld),
-            Some(End::GivenUp) => self.leaving = Some(Leaving::Unknown),
+            Some(End::GivenUp) => self.stage = Stage::Leaving(Leaving::Unknown),
             None => {
                 let task = removal::start(&node.session, removals);
-                self.leaving = Some(Leaving::Going(task, answer));
+                self.stage = Stage::Leaving(Leaving::Going(task, answer));
             }
         }
         // The caller need not wait for what will not pass by itself.
@@ -85,20 +88,20 @@ impl ZooKeeperClaim {
 
     /// The answer to a deletion that goes on in the background.
     async fn left(&mut self, until: Instant) -> Result<Withdrawal, Fault> {
-        let (task, answer) = match &mut self.leaving {
-            None => return Ok(Withdrawal::NotHeld),
-            Some(Leaving::Unknown) => return Err(fault::left_to_its_session()),
-            Some(Leaving::Going(task, answer)) => (task, *answer),
+        let (task, answer) = match &mut self.stage {
+            Stage::Leaving(Leaving::Going(task, answer)) => (task, *answer),
+            Stage::Leaving(Leaving::Unknown) => return Err(fault::left_to_its_session()),
+            _ => return Ok(Withdrawal::NotHeld),
         };
         match self.sessions.home.timeout_at(until, task).await {
             Err(_) => Err(fault::timed_out(REQUEST_WITHIN)),
             Ok(Ok(true)) => {
-                self.leaving = None;
+                self.stage = Stage::Outside;
                 Ok(answer)
             }
             // The session was given up.
             Ok(_) => {
-                self.leaving = Some(Leaving::Unknown);
+                self.stage = Stage::Leaving(Leaving::Unknown);
                 Err(fault::left_to_its_session())
             }
         }

@@ -59,12 +59,25 @@ pub struct ZooKeeperClaim {
     pub(in crate::zookeeper) slot: u32,
     /// The directory was made for the node that is asked for next.
     pub(in crate::zookeeper) made_directory: bool,
-    pub(in crate::zookeeper) waiting: Option<Waiting>,
-    pub(in crate::zookeeper) held: Option<Held>,
+    stage: Stage,
     pub(in crate::zookeeper) watch: Option<Watch>,
-    pub(in crate::zookeeper) leaving: Option<Leaving>,
     /// The source of the tokens in a quorum; alone, they come from the node.
     pub(in crate::zookeeper) counting: Option<Counting>,
+}
+
+/// The stage of a claim on its way through the line, as far as answers have told.
+#[derive(Debug)]
+enum Stage {
+    // ## Outside => (Waiting | Held | Leaving)
+    // It may have a node that was asked for without an answer.
+    Outside,
+    // ## Waiting => (Outside | Held | Leaving)
+    Waiting(Waiting),
+    // ## Held => (Outside | Leaving)
+    Held(Held),
+    // ## Leaving => Outside
+    // Its nodes are a task's. It has none.
+    Leaving(Leaving),
 }
 
 /// The state of a waiter.
@@ -107,10 +120,8 @@ impl ZooKeeperClaim {
             next: None,
             slot: 0,
             made_directory: false,
-            waiting: None,
-            held: None,
+            stage: Stage::Outside,
             watch: None,
-            leaving: None,
             counting: None,
         }
     }
@@ -160,9 +171,29 @@ impl ZooKeeperClaim {
         if nodes.iter().flatten().any(|node| node.presence() != Presence::Absent) {
             self.next_id();
         }
-        self.waiting = None;
-        self.held = None;
+        self.stage = Stage::Outside;
         self.watch = None;
+    }
+
+    fn held(&self) -> Option<Held> {
+        match self.stage {
+            Stage::Held(held) => Some(held),
+            _ => None,
+        }
+    }
+
+    fn held_mut(&mut self) -> Option<&mut Held> {
+        match &mut self.stage {
+            Stage::Held(held) => Some(held),
+            _ => None,
+        }
+    }
+
+    fn waiting_mut(&mut self) -> Option<&mut Waiting> {
+        match &mut self.stage {
+            Stage::Waiting(waiting) => Some(waiting),
+            _ => None,
+        }
     }
 
     /// The next place in the line gets a node of another name.

@@ -142,7 +142,7 @@ impl ZooKeeperClaim {
                 Err(failure) => return Err(failure.into_fault()),
             }
         }
-        let wanted = self.held.is_some_and(|held| held.wanted);
+        let wanted = self.held().is_some_and(|held| held.wanted);
         match listed(lease.session.list(&lease.directory, until).await) {
             Ok(permits) => self.hold_permit(lease, &permits, wanted, began, until).await,
             Err(failure) => self.not_served(lease, failure),

@@ -438,7 +438,7 @@ impl Process {
         };
         let head = self.cohort.line.head().and_then(|id| self.cohort.line.get(id));
         let waits = head.is_some_and(|head| held.mode == Mode::Shared && held.suits(&head.ask));
-        let is_good = !held.over && !held.has_failed && !held.is_used_up() && !self.is_poked;
+        let is_good = !held.is_over() && !held.has_failed() && !held.is_used_up() && !self.is_poked;
         if waits && is_good && self.is_driven && self.lanes[0].asking.is_none() {
             let soon = now + held::ASK_AGAIN;
             assert!(self.wait.is_some_and(|wait| wait <= soon), "it is left to wait: {self:?}");
@@ -468,7 +468,7 @@ impl Process {
         let held = |place: &Place<u32>| matches!(place, Place::Held(it) if it.holder.is_some());
         let asks = |place: &Place<u32>| matches!(place, Place::Asking(_));
         let in_line = |place: &Place<u32>| matches!(place, Place::Asking(it) if it.is_in_line());
-        let renews = |place: &Place<u32>| matches!(place, Place::Held(it) if it.renewing);
+        let renews = |place: &Place<u32>| matches!(place, Place::Held(it) if it.is_renewing());
         assert_eq!(cohort.asking(), places().filter(|place| asks(place)).count());
         assert_eq!(cohort.busy(), places().filter(|it| held(it) || in_line(it)).count());
         assert_eq!(cohort.is_renewing(), places().any(renews));
