@@ -402,8 +402,10 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
                 }
                 // The others are told all the same, though nobody may poll this again.
                 self.hand_over();
-                let spare = self.believed.len().saturating_sub(self.votes.majority());
-                let released = held && self.released && self.denied <= spare;
+                // None where the hold was over before: what a member still had of it says nothing.
+                let spare = self.believed.len().checked_sub(self.votes.majority());
+                let is_good = spare.is_some_and(|spare| self.denied <= spare);
+                let released = held && self.released && is_good;
                 return Ok(if released { Withdrawal::Released } else { Withdrawal::NotHeld });
             }
             // Those that could not be told keep what they have until its lease ends.
