@@ -25,8 +25,8 @@ const LONG: Duration = Duration::from_secs(60);
 /// a paused clock from going on.
 const ATTEMPTS_MAX: u32 = 100_000;
 
-/// How often in a row a renewal may go without an answer.
-const RENEWALS_MAX: u32 = 3;
+/// How often in a row a request may go without an answer, the last of which fails.
+const ASKED_MAX: u32 = 3;
 
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -207,9 +207,24 @@ pub(super) struct Asker {
 }
 
 impl Asker {
+    /// The answer; `None` where the store did not answer in time, and is asked again, as the engine
+    /// does.
+    fn answered<T>(&self, answer: Result<T, Fault>, asked: u32) -> Option<T> {
+        match answer {
+            Err(fault) if fault.is_transient() && asked < ASKED_MAX => None,
+            answer => Some(answer.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))),
+        }
+    }
+
     pub(super) async fn attempt(&mut self) -> Attempt {
-        self.sent = clock::now();
-        self.claim.attempt().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))
+        for asked in 1.. {
+            self.sent = clock::now();
+            let answer = self.claim.attempt().await;
+            if let Some(answer) = self.answered(answer, asked) {
+                return answer;
+            }
+        }
+        unreachable!("it is answered, or fails");
     }
 
     /// Asks once, and must be granted.
@@ -256,17 +271,14 @@ impl Asker {
     }
 
     pub(super) async fn renewal(&mut self) -> Renewal {
-        // A store that does not answer in time is asked again, as the engine does.
-        for _ in 0..RENEWALS_MAX {
+        for asked in 1.. {
             self.sent = clock::now();
-            match self.claim.renew().await {
-                Err(fault) if fault.is_transient() => {}
-                answer => {
-                    return answer.unwrap_or_else(|fault| panic!("{}: {fault}", self.name));
-                }
+            let answer = self.claim.renew().await;
+            if let Some(answer) = self.answered(answer, asked) {
+                return answer;
             }
         }
-        panic!("{} was not answered {RENEWALS_MAX} times in a row", self.name)
+        unreachable!("it is answered, or fails");
     }
 
     /// Renews, and must still hold.
@@ -278,8 +290,14 @@ impl Asker {
     }
 
     pub(super) async fn downgrade(&mut self) -> Renewal {
-        self.sent = clock::now();
-        self.claim.downgrade().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))
+        for asked in 1.. {
+            self.sent = clock::now();
+            let answer = self.claim.downgrade().await;
+            if let Some(answer) = self.answered(answer, asked) {
+                return answer;
+            }
+        }
+        unreachable!("it is answered, or fails");
     }
 
     /// Becomes a reader, and must still hold.
@@ -292,7 +310,13 @@ impl Asker {
 
     /// Asks who leads.
     pub(super) async fn follows(&mut self) -> Following {
-        self.claim.follow().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))
+        for asked in 1.. {
+            let answer = self.claim.follow().await;
+            if let Some(answer) = self.answered(answer, asked) {
+                return answer;
+            }
+        }
+        unreachable!("it is answered, or fails");
     }
 
     /// Waits as the engine does until this is what is told of the leader.
