@@ -10,7 +10,7 @@ use super::row::{Row, With};
 use super::store::{REQUEST, Store, is_plain, leader};
 use crate::backend::register::Place;
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, Following, Mode, Renewal, Terms, Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, Following, Grant, Mode, Renewal, Terms, Withdrawal,
 };
 use crate::key::Key;
 use crate::view::Leader;
@@ -45,9 +45,20 @@ enum Stands {
     /// Nothing yet.
     New,
     Waiting,
-    Holding,
+    Holding {
+        /// Others waited for the key then.
+        wanted: bool,
+        /// It was handed the key and did not renew since: the columns do not say it all.
+        handed_on: bool,
+    },
     /// It follows an election.
     Following(Option<Leader>),
+}
+
+impl Stands {
+    fn holding(grant: Grant) -> Self {
+        Self::Holding { wanted: grant.wanted, handed_on: grant.handed_on }
+    }
 }
 
 impl<D: Dialect> LeaseClaim<D> {
@@ -118,7 +129,7 @@ impl<D: Dialect> LeaseClaim<D> {
                 let now = leader(&entry, Duration::ZERO);
                 (now != *last).then_some(Change::Here)
             }
-            (Stands::Holding, Some(own)) => {
+            (Stands::Holding { .. }, Some(own)) => {
                 if own.revoke_requested || entry.is_wanted() {
                     return Some(Change::Here);
                 }
@@ -155,7 +166,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         let answer = self.answered(answer);
         self.in_doubt = was_in_doubt && !matches!(answer, Attempt::Granted(_));
         self.stands = match answer {
-            Attempt::Granted(_) => Stands::Holding,
+            Attempt::Granted(grant) => Stands::holding(grant),
             // One that stands in no line may find the key free.
             Attempt::Blocked { .. } if !self.queues => Stands::New,
             Attempt::Blocked { .. } => Stands::Waiting,
@@ -168,7 +179,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
             return Change::Here;
         }
         let why = match self.stands {
-            Stands::Holding => Why::Holds,
+            Stands::Holding { .. } => Why::Holds,
             Stands::Following(_) => Why::Follows,
             Stands::New | Stands::Waiting => Why::Waits,
         };
@@ -195,12 +206,17 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         self.heard = false;
-        let (ask, may_be_short) = (self.ask.clone(), is_plain(&self.place));
+        let was_handed_on = matches!(self.stands, Stands::Holding { handed_on: true, .. });
+        let (ask, may_be_short) = (self.ask.clone(), is_plain(&self.place) && !was_handed_on);
         let renewal = self.store.ask(self.renewal_time(), |store, by| async move {
             Lane::Renewals.scope(store.renew(ask, may_be_short, by)).await
         });
         let answer = renewal.await?;
-        Ok(self.answered(answer))
+        let answer = self.answered(answer);
+        if let Renewal::Held(grant) = answer {
+            self.stands = Stands::holding(grant);
+        }
+        Ok(answer)
     }
 
     async fn downgrade(&mut self) -> Result<Renewal, Fault> {
@@ -232,8 +248,10 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
             return Ok(Withdrawal::NotHeld);
         }
         let (key, claim) = (self.ask.key.clone(), self.ask.claim);
-        let (stands, in_doubt) = (&self.stands, self.in_doubt);
-        let may_be_short = is_plain(&self.place) && *stands == Stands::Holding;
+        let in_doubt = self.in_doubt;
+        // Elsewhere the short way would write nothing, and be a statement too many.
+        let is_alone = self.stands == Stands::Holding { wanted: false, handed_on: false };
+        let may_be_short = is_plain(&self.place) && is_alone;
         let withdrawal = self.store.ask(REQUEST, |store, by| async move {
             store.withdraw(key, claim, may_be_short, in_doubt, by).await
         });

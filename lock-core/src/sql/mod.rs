@@ -86,6 +86,8 @@ mod statements;
 mod store;
 mod trouble;
 
+// Callers hand in its pools, connections and transactions.
+pub use ::sqlx;
 pub use fault::DatabaseError;
 pub use fence::{FenceDialect, FenceError, Fences};
 pub use migrate::{migrate, schema};

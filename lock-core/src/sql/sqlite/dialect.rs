@@ -200,8 +200,10 @@ fn json(keys: &[Key]) -> String {
 mod tests {
     use super::*;
     use crate::backend::register::{reserve, ticks};
+    use crate::backend::{Attempt, Backend as _, Claim as _, Mode, Renewal, Terms, Withdrawal};
     use crate::ground::{Plus as _, clock};
     use crate::sql::row::Entry;
+    use crate::sql::sqlite::backend::SqliteClaim;
     use crate::sql::sqlite::{Sqlite, SqliteConfig};
 
     async fn store() -> Sqlite {
@@ -265,6 +267,41 @@ mod tests {
         assert!(dialect.swap(&mine.key, Some(row.version), &waited, false, soon()).await.unwrap());
         assert!(!dialect.give_back(&mine.key, mine.claim, soon()).await.unwrap());
         assert!(dialect.renew(&mine, soon()).await.unwrap().unwrap().wanted);
+    }
+
+    /// That the short ways are of no use to it, a claim knows from the answer before.
+    #[tokio::test]
+    async fn a_key_that_others_want_is_given_back_in_two_statements() {
+        let store = store().await;
+        let terms = Terms {
+            lease: Duration::from_secs(60),
+            mode: Mode::Exclusive,
+            tokens_max: 5,
+            tokens_likely: 0,
+            queues: true,
+            name: None,
+            replicas: None,
+        };
+        let key = Key::new("k").unwrap();
+        let claim = |bits| store.claim(&key, ClaimId::from_bits(bits), terms);
+        let gives_back = async |claim: &mut SqliteClaim| {
+            let before = store.requests();
+            assert_eq!(claim.withdraw().await.unwrap(), Withdrawal::Released);
+            store.requests() - before
+        };
+        let (mut first, mut second, mut third) = (claim(1), claim(2), claim(3));
+        assert!(matches!(first.attempt().await, Ok(Attempt::Granted(_))));
+        for waits in [&mut second, &mut third] {
+            assert!(matches!(waits.attempt().await, Ok(Attempt::Blocked { .. })));
+        }
+        assert!(matches!(first.renew().await, Ok(Renewal::Held(grant)) if grant.wanted));
+        assert_eq!(gives_back(&mut first).await, 2);
+        assert!(matches!(second.attempt().await, Ok(Attempt::Granted(grant)) if grant.handed_on));
+        assert_eq!(gives_back(&mut second).await, 2);
+        // Nobody wants it any more. Once it was renewed the columns say it all.
+        assert!(matches!(third.attempt().await, Ok(Attempt::Granted(grant)) if !grant.wanted));
+        assert!(matches!(third.renew().await, Ok(Renewal::Held(_))));
+        assert_eq!(gives_back(&mut third).await, 1);
     }
 
     /// Waiters in the line come first, and the columns do not tell all of several holders.
