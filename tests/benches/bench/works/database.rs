@@ -3,14 +3,15 @@
 use std::future::ready;
 use std::time::Duration;
 
+use sqlx::Row as _;
 use tests::clock::now_ns;
 use tests::mariadb::MariaDbServer;
-use tests::postgres::PostgresServer;
+use tests::postgres::{PostgresOptions, PostgresServer};
 
 use super::held;
 use super::processes::{JAIN_PROCESSES, Team};
 use crate::arguments::Arguments;
-use crate::measure::{JAIN, RATE, STARVED, Sent, WAIT_MAX, in_process};
+use crate::measure::{JAIN, RATE, STARVED, Sent, WAIT_MAX, Window, in_process};
 use crate::report::{Target, Work};
 use crate::rivals::Contender::{
     self, MariaDbForUpdate, MariaDbGetLock, MariaDbUnique, MariaDbUpdates, Ours, OursStrict,
@@ -21,6 +22,8 @@ use crate::series::{Latencies, Series};
 
 const P50: &str = "cycle p50 µs";
 const P99: &str = "cycle p99 µs";
+/// The statements that clients had the server run, by its own count.
+const STATEMENTS: &str = "statements each";
 
 /// Rivals take turns in blocks this long, so that a change of the machine's pace meets all.
 const BLOCK: usize = 100;
@@ -41,6 +44,13 @@ pub(crate) trait Database {
 
     fn start() -> Self;
 
+    /// One that counts statements. That may cost each of them something, whoever sends it.
+    fn start_counting() -> Self;
+
+    /// The number of statements that were run so far. To ask is one of them: of two that ask, the
+    /// second finds the first.
+    fn statements(&self) -> u64;
+
     /// Where ours make their table.
     fn url(&self) -> String;
 
@@ -59,6 +69,21 @@ impl Database for PostgresServer {
 
     fn start() -> Self {
         Self::start()
+    }
+
+    fn start_counting() -> Self {
+        let counts = "pg_stat_statements";
+        let options = PostgresOptions::new().setting("shared_preload_libraries", counts);
+        let server = Self::with(options);
+        server.sql(format!("CREATE EXTENSION {counts}"));
+        server
+    }
+
+    fn statements(&self) -> u64 {
+        // `pg_stat_database` counts transactions, and a session may tell of its own a second late. The
+        // texts, which are in a file, are left out.
+        let count = "SELECT sum(calls)::bigint FROM pg_stat_statements(false)";
+        self.sql(count)[0].get::<i64, _>(0) as u64
     }
 
     fn url(&self) -> String {
@@ -86,6 +111,18 @@ impl Database for MariaDbServer {
         Self::start()
     }
 
+    /// It always counts.
+    fn start_counting() -> Self {
+        Self::start()
+    }
+
+    fn statements(&self) -> u64 {
+        // As they come from clients; what is only prepared or pinged is none.
+        let count = "SELECT CAST(variable_value AS UNSIGNED) FROM information_schema.global_status \
+                     WHERE variable_name = 'Questions'";
+        self.sql(count)[0].get(0)
+    }
+
     fn url(&self) -> String {
         self.url()
     }
@@ -99,9 +136,18 @@ impl Database for MariaDbServer {
 }
 
 /// Nobody counts what is sent.
-async fn nothing_sent(window: crate::measure::Window) -> Sent {
+async fn nothing_sent(window: Window) -> Sent {
     window.end().await;
     None
+}
+
+/// The number of statements that clients send within the window.
+async fn statements_within<D: Database>(server: &D, window: Window) -> Sent {
+    window.start().await;
+    let before = server.statements();
+    window.end().await;
+    // The one that asked before is among them.
+    Some((STATEMENTS, server.statements() - before - 1))
 }
 
 fn rivals<D: Database>() -> [Contender; 3] {
@@ -114,25 +160,26 @@ fn turn(contender: Contender, work: &str, repeat: usize) -> (Contender, String) 
     (contender, format!("bench:{work}:{contender:?}:{repeat}"))
 }
 
-/// A server, and each contender's turn in each repeat. One who inserts a row finds none there, and one
-/// who locks a row finds it.
-async fn server<D: Database>(
+/// Each contender's turn in each repeat. One who inserts a row finds none there, and one who locks a
+/// row finds it.
+async fn turns<D: Database>(
+    server: &D,
     contenders: &[Contender],
     work: &str,
     repeats: usize,
-) -> (D, Vec<Vec<(Contender, String)>>) {
+) -> Vec<Vec<(Contender, String)>> {
     let turns = |repeat| contenders.iter().map(|who| turn(*who, work, repeat)).collect::<Vec<_>>();
     let turns: Vec<_> = (0..repeats).map(turns).collect();
     let rows = turns.iter().flatten().filter(|(who, _)| [D::UPDATES, D::FOR_UPDATE].contains(who));
-    let server = D::start();
     server.make(&rows.map(|(_, key)| key.clone()).collect::<Vec<_>>()).await;
-    (server, turns)
+    turns
 }
 
 /// One task, a free key.
 pub(crate) async fn single<D: Database>(arguments: &Arguments) -> Work {
     let contenders = [&[Ours, D::UPDATES][..], &rivals::<D>()].concat();
-    let (server, turns) = server::<D>(&contenders, "single", arguments.repeats()).await;
+    let server = D::start();
+    let turns = turns(&server, &contenders, "single", arguments.repeats()).await;
     let mut series = Series::default();
     for turns in turns {
         let mut runs = Vec::new();
@@ -172,7 +219,8 @@ pub(crate) async fn single<D: Database>(arguments: &Arguments) -> Work {
 /// One hot key, one process.
 pub(crate) async fn hot_64<D: Database>(arguments: &Arguments) -> Work {
     let contenders = [&[Ours][..], &rivals::<D>()].concat();
-    let (server, turns) = server::<D>(&contenders, "hot", arguments.repeats()).await;
+    let server = D::start();
+    let turns = turns(&server, &contenders, "hot", arguments.repeats()).await;
     let mut series = Series::default();
     for turns in turns {
         for (contender, key) in turns {
@@ -202,17 +250,19 @@ pub(crate) async fn hot_64<D: Database>(arguments: &Arguments) -> Work {
 /// One hot key, four processes of 16 tasks.
 pub(crate) async fn processes<D: Database>(arguments: &Arguments) -> Work {
     let contenders = [&[Ours, OursStrict][..], &rivals::<D>()].concat();
-    let (server, turns) = server::<D>(&contenders, "processes", arguments.repeats()).await;
+    let server = D::start_counting();
+    let turns = turns(&server, &contenders, "processes", arguments.repeats()).await;
     let mut series = Series::default();
     for turns in turns {
         for (contender, key) in turns {
             let keys = vec![key; TASKS];
             let team = Team { contender, processes: PROCESSES, keys };
             let span = arguments.span(Duration::from_secs(2));
-            team.run_and_note(&mut series, &server.url(), span, nothing_sent).await;
+            let sent = |window| statements_within(&server, window);
+            team.run_and_note(&mut series, &server.url(), span, sent).await;
         }
     }
-    let ours = Ours.name();
+    let (ours, strict) = (Ours.name(), OursStrict.name());
     let targets = vec![
         Target::at_least("Jain over tasks, worst repeat", series.spread(ours, JAIN).min, 0.95),
         Target::at_least(
@@ -221,6 +271,16 @@ pub(crate) async fn processes<D: Database>(arguments: &Arguments) -> Work {
             0.95,
         ),
         Target::at_most("tasks starved, worst repeat", series.spread(ours, STARVED).max, 0.0),
+        Target::at_most(
+            "statements per acquisition, worst repeat",
+            series.spread(ours, STATEMENTS).max,
+            0.1,
+        ),
+        Target::at_most(
+            "statements per acquisition in strict order, worst repeat",
+            series.spread(strict, STATEMENTS).max,
+            5.0,
+        ),
     ];
     let longest = series.spread(ours, WAIT_MAX).max;
     Work {
