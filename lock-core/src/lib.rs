@@ -163,12 +163,3 @@ pub use macro_support::FromLockError;
 pub mod __private {
     pub use crate::macro_support::*;
 }
-
-/// The requests of a client to a Redis server for a free key. Benchmarks tell the engine's share
-/// from that of the scripts by it; it is not for users. It is no lock: nobody renews, waits or is
-/// told.
-#[cfg(all(feature = "bench-util", feature = "redis"))]
-#[doc(hidden)]
-pub mod __bare {
-    pub use crate::redis::{BareClaim, BareSession};
-}

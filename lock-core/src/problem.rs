@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+pub use ::http;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 

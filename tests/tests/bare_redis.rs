@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use cycles::BareSession;
 use futures_util::StreamExt;
-use lock_core::__bare::BareSession;
 use lock_core::{Key, LockClient};
 use tests::redis::RedisServer;
 use tests::resource::patient;
@@ -18,9 +18,7 @@ async fn a_bare_claim_sends_what_a_client_sends_for_a_free_key() {
     let server = RedisServer::start();
     let locks = LockClient::connect(&server.url()).await.unwrap();
     let mut bare = patient(&server.url()).await.unwrap();
-    for load in BareSession::load() {
-        load.exec_async(&mut bare).await.unwrap();
-    }
+    let session = BareSession::open(&mut bare).await.unwrap();
     // A key as services have them, with something to escape.
     let key = Key::new("order:4 {2}/näïve").unwrap();
     let lock = || async {
@@ -33,7 +31,7 @@ async fn a_bare_claim_sends_what_a_client_sends_for_a_free_key() {
     let client = redis::Client::open(server.url()).unwrap();
     let monitor = client.get_async_monitor().await.unwrap();
     lock().await;
-    let claim = BareSession::new().claim(&key, LEASE);
+    let claim = session.claim(&key, LEASE);
     let token: u64 = claim.attempt().query_async(&mut bare).await.unwrap();
     let released: i64 = claim.withdraw().query_async(&mut bare).await.unwrap();
     assert!(token > 0 && released == 1);

@@ -75,12 +75,12 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "deadpool")]
+pub use ::deadpool_redis;
 use futures_util::future::BoxFuture;
 use tracing::Instrument as _;
 use tracing::instrument::WithSubscriber as _;
 
-#[cfg(feature = "bench-util")]
-pub use self::lock::bare::{BareClaim, BareSession};
 use self::lock::claim::RedisClaim;
 use self::lock::{member, operator};
 #[cfg(feature = "idempotency")]

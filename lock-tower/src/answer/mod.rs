@@ -77,6 +77,7 @@ mod refusal;
 mod reject;
 mod reply;
 
+pub use ::{bytes, http, http_body_util};
 pub(crate) use answers::{AnswerBody, Answers};
 pub use cause::Cause;
 pub(crate) use grpc::Wire;

@@ -13,7 +13,7 @@ use crate::support::{pool, record_key};
 
 /// The damages that are done to a record, as Lua, and what it is then.
 const DAMAGES: [(&str, &str); 12] = [
-    ("'idem1' .. string.sub(value, 6)", "a record of another version"),
+    ("'idem2' .. string.sub(value, 6)", "a record of another version"),
     ("string.sub(value, 1, -2)", "a record cut by one byte"),
     ("string.sub(value, 1, 191)", "a record cut in its head"),
     ("string.sub(value, 1, 5)", "no more than a record's first bytes"),

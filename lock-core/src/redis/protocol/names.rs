@@ -145,7 +145,7 @@ impl Owner<'_> {
 /// Behind the claim.
 const SEPARATOR: char = ':';
 
-/// Behind a claim that does not know [`WANTED`]: of a quorum, or of an earlier version.
+/// Behind a claim of a quorum, which is never [`WANTED`].
 const UNMARKED: char = '.';
 
 /// Behind an owner, at the lock: others wait, so its release looks at the line.

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `idem:{<id>}` | string | one record, or the mark of an abort | its `in_flight_ttl` or `record_ttl`; a mark 5 min |
 //!
-//! A record has a head of 192 bytes that begins with `idem2`, and its payload; see `record.lua`.
+//! A record has a head of 192 bytes that begins with `idem1`, and its payload; see `record.lua`.
 //! All times are the server's.
 //!
 //! - `peek.lua`, `claim.lua`, `complete.lua`, `abort.lua`: one script for each verb.

@@ -5,8 +5,8 @@ local K = KEYS[1]
 -- row, the greatest that was aborted; times of 16 digits (ms): claimed at, lives until, and both
 -- of the one that it took over from; fingerprint (32 bytes); length of the payload (10 digits);
 -- payload. Tokens are compared as text: a number here has 53 bits only.
-local MAGIC, HEAD, NONE, NEVER = 'idem2', 192, string.rep('0', 20), string.rep('0', 16)
-local FOREIGN = 'WRONGTYPE what is stored here is no idempotency record of version 2'
+local MAGIC, HEAD, NONE, NEVER = 'idem1', 192, string.rep('0', 20), string.rep('0', 16)
+local FOREIGN = 'WRONGTYPE what is stored here is no idempotency record of version 1'
 local FIELDS = {
   {'token', 7, 26}, {'replaced', 27, 46}, {'first', 47, 66}, {'barred', 67, 86},
   {'since', 87, 102}, {'until_ms', 103, 118}, {'back_since', 119, 134}, {'back_until', 135, 150},

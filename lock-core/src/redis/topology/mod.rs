@@ -425,7 +425,7 @@ impl Topology {
 }
 
 /// A name that no other client has.
-pub(in crate::redis) fn new_session() -> Arc<str> {
+fn new_session() -> Arc<str> {
     format!("{:016x}", clock::random_u64()).into()
 }
 

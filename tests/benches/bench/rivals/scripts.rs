@@ -1,6 +1,6 @@
 //! The requests of our client without our client: what is left of ours is the engine's.
 
-use lock_core::__bare::BareSession;
+use cycles::BareSession;
 use lock_core::Key;
 use redis::aio::MultiplexedConnection;
 
@@ -15,10 +15,8 @@ pub(crate) struct OurScripts {
 impl OurScripts {
     pub(crate) async fn connect(url: &str) -> Self {
         let mut connection = multiplexed(url).await;
-        for load in BareSession::load() {
-            load.exec_async(&mut connection).await.expect("a server");
-        }
-        OurScripts { connection, session: BareSession::new() }
+        let session = BareSession::open(&mut connection).await.expect("a server");
+        OurScripts { connection, session }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Two requests over one connection, without a lock's promises.
 
-use lock_core::__bare::BareSession;
+use cycles::BareSession;
 use lock_core::Key;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, Value};
@@ -16,10 +16,8 @@ pub(crate) struct OurScripts {
 impl OurScripts {
     pub(crate) async fn connect(url: &str) -> Self {
         let mut connection = patient(url).await;
-        for load in BareSession::load() {
-            ask(&mut connection, &load).await;
-        }
-        Self { connection, session: BareSession::new() }
+        let session = BareSession::open(&mut connection).await.expect("a server");
+        Self { connection, session }
     }
 
     pub(crate) async fn run(mut self, keys: impl Iterator<Item = &str>) {

@@ -131,6 +131,8 @@ end
 local left = call('PTTL', lock)
 local owner, session = owner_of(holder or '')
 local alien = (owner or mode or not holder) and 0 or 1
+-- The owner of a quorum has a dot, and its release looks for what it wrote.
+local may_mark = owner == holder and string.byte(holder, 33) == 58
 if not holder then
   -- The key is free, and whose turn it is shows when more of the dead were skipped: at once.
   left = 0
@@ -145,7 +147,7 @@ local latest = math.max(tonumber(call('GET', clock)) or 0, ticks())
 local waiting = call('LLEN', queue)
 local holders = math.max(count, 1)
 if stands == '0' then
-  if owner == holder and is_markable(holder) then
+  if may_mark then
     -- One that only lingers is given back. Once for each mark, as some try often.
     call('SET', lock, holder .. '+', 'KEEPTTL')
     call('PUBLISH', 'lock:push:' .. session, 't ' .. owner)
@@ -159,7 +161,7 @@ local at = not new and call('LPOS', queue, me) or call('RPUSH', queue, me) - 1
 -- Ten times as long as any waiter counts as alive.
 call('PEXPIRE', queue, DUE_MS * 10)
 call('PEXPIRE', due, DUE_MS * 10)
-if owner == holder and is_markable(holder) then
+if may_mark then
   -- So that its release looks at the line, and no other one does.
   call('SET', lock, holder .. '+', 'KEEPTTL')
 end

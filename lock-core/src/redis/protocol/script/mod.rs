@@ -102,14 +102,6 @@ impl Script {
         command
     }
 
-    /// Has a server know the hash before the first call.
-    #[cfg(feature = "bench-util")]
-    pub(in crate::redis) fn load(&self) -> Cmd {
-        let mut command = redis::cmd("SCRIPT");
-        command.arg("LOAD").arg(&self.source);
-        command
-    }
-
     /// A call for one lock; in a cluster, where the keys have this tag. `together`: it names those
     /// keys too that are there where several hold the lock.
     pub(in crate::redis) fn on(&self, names: &Names, tag: Option<u32>, together: bool) -> Cmd {

@@ -6,8 +6,3 @@ local function owner_of(value)
     return owner, session
   end
 end
-
--- Whether an owner knows the mark: one of an earlier version, or of a quorum, has a dot.
-local function is_markable(owner)
-  return string.byte(owner, 33) == 58
-end

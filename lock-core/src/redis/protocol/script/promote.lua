@@ -90,11 +90,7 @@ local function promote(me, used)
       -- Without a receiver its process is gone, or its connection: skip it at once.
       if call('PUBLISH', 'lock:push:' .. string.sub(head, 34), grant) > 0 then
         if not wants then
-          local markable = is_markable(head)
-          if not markable then
-            is_unmarked()
-          end
-          call('SET', lock, markable and wanted == 1 and head .. '+' or head, 'PX', lease)
+          call('SET', lock, wanted == 1 and head .. '+' or head, 'PX', lease)
           return true
         end
         joined[#joined + 1] = head

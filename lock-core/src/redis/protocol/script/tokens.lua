@@ -24,9 +24,3 @@ local function reserve(used, many)
   call('SET', clock, last)
   return first, last
 end
-
--- A waiter of an earlier version is handed the key. If it asks before it has heard of that, it is to
--- begin at the clock.
-local function is_unmarked()
-  call('DEL', lock .. ':fence')
-end

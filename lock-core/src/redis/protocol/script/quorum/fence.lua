@@ -52,6 +52,3 @@ local function reserve(value, count, ttl, clock)
   end
   return first, last
 end
-
--- A waiter of a quorum is never marked, and its fence stays.
-local function is_unmarked() end
