@@ -107,7 +107,8 @@ class OwnTime:
         if self.is_busy:
             used, wants_more = taken(self.session)
             passed = min(passed, max(used - self.used, 0.0)) if wants_more else passed
-            self.used = max(used, self.used)
+            # It falls where a process ends that nobody of the session waits for.
+            self.used = used
         self.seconds += passed
         return self.seconds
 

@@ -55,7 +55,7 @@ impl Process {
 
     pub(crate) fn signal(&self, signal: Signal) {
         // Not yet waited for, so the pid is still this server's even if it has ended.
-        let _ = kill(pid(self.server.id()), signal);
+        signal_all(&[pid(self.server.id())], signal);
     }
 
     /// True if the process has ended of itself.
@@ -79,6 +79,22 @@ impl Drop for Process {
         call_off(&mut self.watchdog);
         let _ = self.server.kill();
         let _ = self.server.wait();
+    }
+}
+
+/// Signals processes. Those that are stopped stand still when this returns: a request may else be
+/// answered a moment later.
+pub(crate) fn signal_all(pids: &[Pid], signal: Signal) {
+    for pid in pids {
+        let _ = kill(*pid, signal);
+    }
+    let until = Instant::now() + Duration::from_secs(1);
+    let runs = |pid: &Pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|fields| fields.starts_with(['R', 'S', 'D']))
+    };
+    while signal == Signal::SIGSTOP && pids.iter().any(runs) && Instant::now() < until {
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 

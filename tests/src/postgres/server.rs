@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::admin::Admin;
@@ -17,7 +17,7 @@ use crate::folder::Folder;
 use crate::movable_clock::MovableClock;
 use crate::other_user::OtherUser;
 use crate::port::on_a_free_port;
-use crate::process::{Process, missing};
+use crate::process::{Process, missing, signal_all};
 
 /// The Debian package that brings the server, and the user that it makes.
 const PACKAGE: &str = "postgresql";
@@ -380,10 +380,4 @@ fn children(pid: u32) -> Vec<Pid> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let children = fs::read_to_string(path).unwrap_or_default();
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw).collect()
-}
-
-fn signal_all(pids: &[Pid], signal: Signal) {
-    for pid in pids {
-        let _ = kill(*pid, signal);
-    }
 }
