@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lock_core::backend::{Attempt, Backend, Claim, ClaimId, FaultKind, Mode, Terms};
+use lock_core::backend::{Attempt, Backend, Claim, ClaimId, FaultKind, Mode, Terms, Withdrawal};
 use lock_core::quorum::Quorum;
 use lock_core::test_util::{Act, Cut, Script, Scripted, Verb, cut};
 use lock_core::{FencingToken, Key};
@@ -146,6 +146,27 @@ async fn a_claim_that_was_withdrawn_is_so_at_members_that_were_late() {
             claim.withdraw().await.unwrap();
             stage.assert_clean();
         }
+    }
+}
+
+/// One member was late to grant it, and so has it for longer than a majority does. Others may have
+/// held the key meanwhile.
+#[tokio::test(start_paused = true)]
+async fn what_a_late_member_has_of_a_hold_that_is_over_makes_no_release() {
+    for is_over in [false, true] {
+        let stage = Stage::of(3);
+        let (members, scripts): (Vec<_>, Vec<_>) =
+            stage.stores.iter().map(|store| Scripted::new(store.clone())).unzip();
+        scripts[2].always(Verb::Attempt, Act::Stuck);
+        let quorum = Quorum::new(members).unwrap();
+        let mut claim = quorum.claim(&Key::new("k").unwrap(), ClaimId::from_bits(1 << 80), TERMS);
+        assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
+        sleep(ms(1_000)).await;
+        scripts[2].heal();
+        sleep(if is_over { TERMS.lease - ms(500) } else { ms(1) }).await;
+        let released = if is_over { Withdrawal::NotHeld } else { Withdrawal::Released };
+        assert_eq!(claim.withdraw().await.unwrap(), released, "over: {is_over}");
+        stage.assert_clean();
     }
 }
 
