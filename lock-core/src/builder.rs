@@ -101,6 +101,16 @@ impl<K: Lockable> LockBuilder<K> {
         self
     }
 
+    /// How long the key stays taken from the grant on, however soon the guard goes (default 0, to
+    /// 23 h or about what the store allows for a lease): for a job that runs once per interval. See
+    /// [`LockOptions::min_hold`].
+    #[doc(alias = "lockAtLeastFor")]
+    #[inline]
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.plan.options.min_hold = min_hold;
+        self
+    }
+
     /// How to share the key with other processes.
     #[inline]
     pub fn fairness(mut self, fairness: Fairness) -> Self {

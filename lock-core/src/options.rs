@@ -81,6 +81,7 @@ pub enum Background {
 /// | `lease` | 10 s | what the store can renew ([`Capabilities::lease_min`](crate::backend::Capabilities)) to 24 h, or what it allows ([`Capabilities::lease_max`](crate::backend::Capabilities)) |
 /// | `hold_limit` | none | 1 ms to 24 h |
 /// | `linger` | 0 | to 24 h |
+/// | `min_hold` | 0 | to 23 h 37 min, or about what the store allows for a lease; for one key, and not for one who shares it |
 /// | `fairness` | 64 hand-offs or 20 ms | |
 /// | `admission` | false | |
 /// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Capabilities::replicas`](crate::backend::Capabilities) holds |
@@ -127,6 +128,22 @@ pub struct LockOptions {
     /// the request that does. Then the key is busy until the lease ends. Await a shutdown at the end
     /// of `main`.
     pub linger: Duration,
+    /// How long the key stays taken from the grant on, however soon its holder lets go: for nobody
+    /// here or elsewhere, until then. A job on a schedule so runs once per interval, though it is
+    /// short and the clocks of its replicas differ.
+    ///
+    /// The lease is longer than that, so the key stays taken where the process dies. (A grant that
+    /// was handed on has to be renewed first, see [`lease`](Self::lease).) A client that is
+    /// [shut down](crate::LockClient::shutdown) or dropped leaves a key that rests to its lease. At
+    /// ZooKeeper and etcd the key is free then, or with the session of a process that dies. An
+    /// operator's
+    /// [`request_revoke`](crate::LockClient::request_revoke) and
+    /// [`force_release`](crate::LockClient::force_release) end a rest, and so does a
+    /// [downgrade](crate::LockGuard::downgrade). A grant that its acquire did not take, as it was
+    /// dropped, does not rest. A re-entry is under the terms of its hold.
+    ///
+    /// It is for one key: several at once are refused, as are those who share a key.
+    pub min_hold: Duration,
     /// How to share the key with other processes.
     pub fairness: Fairness,
     /// Whether to be refused with [`Overloaded`](crate::AcquireError::Overloaded) at once when
@@ -171,6 +188,7 @@ impl Default for LockOptions {
             lease: Duration::from_secs(10),
             hold_limit: None,
             linger: Duration::ZERO,
+            min_hold: Duration::ZERO,
             fairness: Fairness::default(),
             admission: false,
             replicas: None,
@@ -240,6 +258,13 @@ impl LockOptions {
         self
     }
 
+    /// Replaces [`min_hold`](Self::min_hold).
+    #[must_use]
+    pub fn with_min_hold(mut self, min_hold: Duration) -> Self {
+        self.min_hold = min_hold;
+        self
+    }
+
     /// Replaces [`fairness`](Self::fairness).
     #[must_use]
     pub fn with_fairness(mut self, fairness: Fairness) -> Self {
@@ -292,7 +317,8 @@ mod tests {
         let ten = Duration::from_secs(10);
         let options = LockOptions::new();
         assert_eq!((options.wait, options.retries, options.lease), (ten, 0, ten));
-        assert_eq!((options.hold_limit, options.linger), (None, Duration::ZERO));
+        let zero = Duration::ZERO;
+        assert_eq!((options.hold_limit, options.linger, options.min_hold), (None, zero, zero));
         assert_eq!(options.fairness.bounds(), (64, Duration::from_millis(20)));
         assert_eq!((options.admission, options.replicas, options.name), (false, None, None));
         assert!(options.reentrant);

@@ -6,7 +6,7 @@ use syn::{Expr, ExprLit, Lit, UnOp};
 
 use crate::rules;
 
-/// The value of `wait`, `lease`, `hold` or `ttl`.
+/// The value of `wait`, `lease`, `hold`, `min_hold` or `ttl`.
 pub(crate) enum Time {
     Literal(Duration),
     Expr(Expr),

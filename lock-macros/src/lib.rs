@@ -82,6 +82,7 @@ use crate::args::Args;
 /// | `retries` | how many tries follow the first, 0 to 1000 | `1` |
 /// | `lease` | how long the store keeps the lock without a renewal, to 24 h | the client's, 10 s |
 /// | `hold` | how long the body may hold the lock at all, 1 ms to 24 h | the client's, no limit |
+/// | `min_hold` | how long the lock stays taken though the body is shorter, over 0 to 23 h 37 min: a job runs once per interval | the client's, 0 |
 /// | `admission` | a `bool`: whether a call is refused at once when waiting is of no use | the client's, `false` |
 /// | `name` | a text for operators, where the store has a place for it; at most 128 bytes, no control characters | the function's path |
 /// | `guard` | the name under which the body sees its lock | |

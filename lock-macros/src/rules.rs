@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The options in the order in which errors list them.
-pub(crate) const OPTIONS: [&str; 17] = [
+pub(crate) const OPTIONS: [&str; 18] = [
     "key",
     "keys",
     "client",
@@ -13,6 +13,7 @@ pub(crate) const OPTIONS: [&str; 17] = [
     "retries",
     "lease",
     "hold",
+    "min_hold",
     "admission",
     "name",
     "guard",
@@ -154,6 +155,8 @@ pub(crate) fn duration_too_long(option: &str) -> String {
 pub(crate) fn longest(option: &str) -> (Duration, &'static str) {
     match option {
         "ttl" => (RECORD_TTL_MAX, "366 days"),
+        // The longest lease is longer than that by a sixty-fourth and 2.1 s.
+        "min_hold" => (Duration::from_secs((23 * 60 + 37) * 60), "23h 37m"),
         _ => (DURATION_MAX, "24h"),
     }
 }
@@ -227,7 +230,7 @@ mod tests {
             assert_eq!(humantime::parse_duration(said), Ok(shortest));
         }
         assert_eq!(RECORD_TTL_MAX, lock_core::idempotency::RECORD_TTL_MAX);
-        for option in ["wait", "ttl"] {
+        for option in ["wait", "min_hold", "ttl"] {
             let (longest, said) = longest(option);
             assert_eq!(humantime::parse_duration(said), Ok(longest));
         }

@@ -132,7 +132,7 @@ impl Idempotency {
     }
 
     /// How the lock on a record is held (default: as the lock client was told, without its
-    /// `hold_limit`). The mode, `wait`, `retries`, `linger`, `admission` and `reentrant` are not
+    /// `hold_limit`). The mode, `wait`, `retries`, `linger`, `min_hold`, `admission` and `reentrant` are not
     /// the caller's to choose here: an execution is alone whatever others share. See
     /// [`with_duplicates`](Self::with_duplicates).
     #[must_use]

@@ -93,6 +93,7 @@ impl Options {
         lock.admission = false;
         // Nobody comes back to a lock whose record is done.
         lock.linger = Duration::ZERO;
+        lock.min_hold = Duration::ZERO;
         lock.name = lock.name.or(Some("idempotency"));
         lock
     }
@@ -235,6 +236,7 @@ mod tests {
     fn the_lock_clients_mode_hold_limit_linger_and_admission_are_not_those_of_executions() {
         let minute = Duration::from_secs(60);
         let client = LockOptions::new().with_linger(minute).with_admission(true);
+        let client = client.with_min_hold(minute);
         let client = client.with_hold_limit(minute);
         for client in [client, client.shared(), client.permits(5)] {
             let lock = Options::new(client, 1, 16).lock(minute);

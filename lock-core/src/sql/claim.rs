@@ -249,7 +249,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         }
         let (key, claim) = (self.ask.key.clone(), self.ask.claim);
         let in_doubt = self.in_doubt;
-        // Elsewhere the short way would write nothing, and be a statement too many.
+        // Elsewhere the short way writes nothing most often, and is a statement too many.
         let is_alone = self.stands == Stands::Holding { wanted: false, handed_on: false };
         let may_be_short = is_plain(&self.place) && is_alone;
         let withdrawal = self.store.ask(REQUEST, |store, by| async move {

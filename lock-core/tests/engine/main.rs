@@ -10,6 +10,7 @@ mod failing;
 mod force;
 mod lease;
 mod line;
+mod min_hold;
 mod modes;
 mod multi;
 mod mute;

@@ -22,6 +22,7 @@ pub(super) fn expr(target: &Target, plan: &Plan, private: &TokenStream) -> Token
         plan.retries.as_ref().map(|value| option("with_retries", value)),
         plan.lease.as_ref().map(|time| time_option("with_lease", time)),
         plan.hold.as_ref().map(|time| time_option("with_hold_limit", time)),
+        plan.min_hold.as_ref().map(|time| time_option("with_min_hold", time)),
         plan.admission.as_ref().map(|value| option("with_admission", value)),
         plan.reentrant.as_ref().map(|value| option("with_reentrant", value)),
         Some(name(plan, target, private)),

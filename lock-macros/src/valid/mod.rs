@@ -30,6 +30,7 @@ pub(crate) struct Plan {
     pub(crate) retries: Option<Expr>,
     pub(crate) lease: Option<Time>,
     pub(crate) hold: Option<Time>,
+    pub(crate) min_hold: Option<Time>,
     pub(crate) admission: Option<Expr>,
     /// The function's path where it is not given.
     pub(crate) name: Option<LitStr>,
@@ -75,6 +76,7 @@ struct Options {
     retries: Option<Expr>,
     lease: Option<Time>,
     hold: Option<Time>,
+    min_hold: Option<Time>,
     admission: Option<Expr>,
     name: Option<LitStr>,
     guard: Option<Ident>,
@@ -114,6 +116,7 @@ pub(crate) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
         retries: options.retries,
         lease: options.lease,
         hold: options.hold,
+        min_hold: options.min_hold,
         admission: options.admission,
         name: options.name,
         guard: options.guard,
@@ -135,6 +138,7 @@ fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
         option @ "wait" => options.wait = errors.keep(duration::parse(option, value)),
         option @ "lease" => options.lease = errors.keep(duration::parse(option, value)),
         option @ "hold" => options.hold = errors.keep(duration::parse(option, value)),
+        option @ "min_hold" => options.min_hold = errors.keep(duration::parse(option, value)),
         option @ "admission" => options.admission = errors.keep(boolean(option, value)),
         "name" => options.name = errors.keep(name_text(value)),
         "retries" => {

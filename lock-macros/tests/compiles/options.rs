@@ -24,6 +24,7 @@ const WAIT: Duration = Duration::from_millis(5);
     retries = 3,
     lease = "1m 30s",
     hold = "1h",
+    min_hold = "50s",
     admission = true,
     name = "all of it",
     guard = guard,
@@ -46,7 +47,7 @@ struct Config {
 
 #[distributed_lock(
     key = "expressions", client = locks, wait = WAIT * 2, retries = config.retries,
-    lease = config.lease, hold = (Duration::from_secs(1) + WAIT), reentrant = config.reentrant,
+    lease = config.lease, hold = (Duration::from_secs(1) + WAIT), min_hold = WAIT, reentrant = config.reentrant,
     on_lost = "cancel"
 )]
 async fn expressions(locks: Arc<LockClient>, config: &Config) -> Result<(), AcquireError> {

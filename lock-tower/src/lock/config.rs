@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Request;
 use http::request::Parts;
@@ -111,7 +112,11 @@ impl Config {
     pub(super) fn options_for<B>(&self, request: Request<B>) -> (LockOptions, Request<B>) {
         let Some(SharedIf(shared_if)) = &self.shared_if else { return (self.options, request) };
         let (head, body) = request.into_parts();
-        let options = if shared_if(&head) { self.options.shared() } else { self.options };
+        let options = match shared_if(&head) {
+            // Those who read are let in beside each other, at any time.
+            true => self.options.shared().with_min_hold(Duration::ZERO),
+            false => self.options,
+        };
         (options, Request::from_parts(head, body))
     }
 }

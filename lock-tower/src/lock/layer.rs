@@ -32,7 +32,7 @@ pub struct NoKey;
 /// | [`wait`](Self::wait) | 2 s | 0 to 24 h |
 /// | [`retries`](Self::retries) | 1 | at most 1,000 |
 /// | [`admission`](Self::admission) | on | |
-/// | [`lease`](Self::lease), [`hold_limit`](Self::hold_limit), [`linger`](Self::linger), [`fairness`](Self::fairness), [`replicas`](Self::replicas), [`name`](Self::name) | those of the client | as [`LockOptions`](lock_core::LockOptions) has them |
+/// | [`lease`](Self::lease), [`hold_limit`](Self::hold_limit), [`linger`](Self::linger), [`min_hold`](Self::min_hold), [`fairness`](Self::fairness), [`replicas`](Self::replicas), [`name`](Self::name) | those of the client | as [`LockOptions`](lock_core::LockOptions) has them |
 /// | [`waiters_per_key`](Self::waiters_per_key) | 1,000 | at least 1 |
 /// | [`waiters`](Self::waiters) | 10,000 | at least 1 |
 /// | [`retry_budget`](Self::retry_budget) | 10 per s and 20 % of the requests of the last 10 s | |
@@ -271,6 +271,15 @@ impl<K> LockLayer<K> {
     /// [`LockOptions::linger`](lock_core::LockOptions::linger).
     pub fn linger(mut self, linger: Duration) -> Self {
         self.config.options.linger = linger;
+        self
+    }
+
+    /// How long a key stays taken from the grant on, however soon its request is answered: at most
+    /// one request of a key per so long a time, over all processes. Those that
+    /// [read](Self::shared_if) are spared. See
+    /// [`LockOptions::min_hold`](lock_core::LockOptions::min_hold).
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.config.options.min_hold = min_hold;
         self
     }
 

@@ -197,7 +197,7 @@ impl Acquire {
     fn ask(&mut self, now: Instant) -> Ask {
         let (queues, admission) = (self.queues(), self.has_admission());
         let one_try = if queues && !admission { self.options.wait } else { self.budget() };
-        let LockOptions { hold_limit, linger, fairness, .. } = self.options;
+        let LockOptions { hold_limit, linger, min_hold, fairness, .. } = self.options;
         let (handoffs_max, slice) = fairness.bounds();
         let deadline = match self.try_until {
             Some(until) => until,
@@ -214,6 +214,7 @@ impl Acquire {
             waiters_max,
             hold_limit,
             linger,
+            min_hold,
             handoffs_max,
             slice,
             terms,

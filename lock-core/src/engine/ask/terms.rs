@@ -15,11 +15,26 @@ use crate::rejection::Rejection;
 /// hand-offs between two renewals.
 const TOKENS_MAX: u32 = 1 << 20;
 
+/// More of a lease than a `min_hold` with the request that it is counted from.
+const REST_MARGIN: Duration = Duration::from_millis(2_100);
+
 /// The terms of the claim of one who has this time `left`.
 pub(in crate::engine) fn of(options: &LockOptions, queues: bool, left: Duration) -> Terms {
-    let LockOptions { lease, mode, replicas, name, .. } = *options;
+    let LockOptions { lease, min_hold, mode, replicas, name, .. } = *options;
+    let lease = if min_hold.is_zero() { lease } else { lease.max(lease_of(min_hold)) };
     let replicas = replicas.map(|wanted| wanted.within(left));
     Terms { lease, mode, tokens_max: TOKENS_MAX, tokens_likely: 0, queues, name, replicas }
+}
+
+/// A lease that lasts for a `min_hold` by this process's own clock, less its margin, and is counted
+/// from the send of a request that may take its time: the key stays taken though the process dies.
+fn lease_of(min_hold: Duration) -> Duration {
+    min_hold.saturating_add(min_hold / 64).saturating_add(REST_MARGIN)
+}
+
+/// The longest `min_hold` that a lease lasts for.
+fn min_hold_max(lease_max: Duration) -> Duration {
+    lease_max.saturating_sub(REST_MARGIN) / 65 * 64
 }
 
 /// Refuses what no backend could keep, before anything is sent.
@@ -54,6 +69,13 @@ pub(crate) fn check(
     }
     if options.linger > DURATION_MAX {
         return refuse("linger", options.linger, Duration::ZERO, DURATION_MAX);
+    }
+    let (option, most) = match options.mode {
+        Mode::Shared => ("min_hold of one that shares it", Duration::ZERO),
+        _ => ("min_hold", min_hold_max(lease_max)),
+    };
+    if options.min_hold > most {
+        return refuse(option, options.min_hold, Duration::ZERO, most);
     }
     if let Some(limit) = options.hold_limit
         && !(HOLD_LIMIT_MIN..=DURATION_MAX).contains(&limit)
@@ -111,13 +133,19 @@ mod tests {
     fn every_bound_is_refused_by_name_with_the_key_and_the_limit() {
         let key = Key::new("order:42").unwrap();
         let day = DURATION_MAX + Duration::from_nanos(1);
-        let capabilities = Capabilities { replicas: true, permits: true, ..Capabilities::none() };
+        let capabilities =
+            Capabilities { replicas: true, permits: true, shared: true, ..Capabilities::none() };
         let cases = [
             (LockOptions::new().with_lease(Duration::ZERO), "lease"),
             (LockOptions::new().with_lease(Duration::from_millis(9)), "lease"),
             (LockOptions::new().with_lease(day), "lease"),
             (LockOptions::new().with_wait(day), "wait"),
             (LockOptions::new().with_linger(day), "linger"),
+            (LockOptions::new().with_min_hold(day), "min_hold"),
+            (
+                LockOptions::new().shared().with_min_hold(Duration::from_millis(1)),
+                "min_hold of one that shares it",
+            ),
             (LockOptions::new().with_hold_limit(Duration::ZERO), "hold_limit"),
             (LockOptions::new().with_hold_limit(Duration::from_nanos(1)), "hold_limit is 1ns"),
             (LockOptions::new().with_hold_limit(Duration::from_micros(999)), "from 1ms"),

@@ -114,7 +114,7 @@ impl KeyCell {
             };
             let mut fx = Effects::none();
             let waker = || cx.waker().clone();
-            let lingers = !ask.linger.is_zero();
+            let lingers = !ask.linger.is_zero() || !ask.min_hold.is_zero();
             let mut cohort = cell.cohort();
             let entry = cohort.enter(ask, now, waker, &mut fx);
             drop(cohort);

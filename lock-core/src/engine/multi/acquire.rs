@@ -15,6 +15,7 @@ use crate::error::{AcquireError, LostError, UnavailableError};
 use crate::ground::{Plus as _, clock, retry_pause};
 use crate::key::Key;
 use crate::options::LockOptions;
+use crate::rejection::Rejection;
 
 /// Waits for several locks; made by [`LockBuilder::acquire`](crate::LockBuilder::acquire).
 ///
@@ -54,6 +55,13 @@ async fn acquire(plan: Plan, keys: KeySet) -> Result<MultiLockGuard, AcquireErro
     let keys = keys.0?;
     if let Some(first) = keys.first() {
         check(&plan.options, first, &plan.shared.capabilities)?;
+        let given = plan.options.min_hold;
+        if !given.is_zero() {
+            // A key that was had before another could not be would rest, though nothing has run.
+            let (key, option) = (first.clone(), "min_hold of several keys");
+            let (min, max) = (Duration::ZERO, Duration::ZERO);
+            return Err(Rejection::OutOfBounds { key, option, given, min, max }.into());
+        }
     }
     let mut tries = Tries { plan, started: clock::now(), begun: 0 };
     loop {

@@ -22,6 +22,8 @@ pub(super) struct Beside<R> {
     /// Those that somebody holds, by the tokens.
     holders: BTreeMap<u64, usize>,
     renewing: usize,
+    /// So many are kept from all.
+    resting: usize,
     /// Something has changed for these.
     to_look: BTreeSet<usize>,
     /// These were told that nobody waits for a push.
@@ -42,7 +44,7 @@ struct Lane<R> {
 enum Known {
     Vacant,
     Asking { in_line: bool, answered: bool },
-    Held { holder: Option<u64>, renewing: bool },
+    Held { holder: Option<u64>, renewing: bool, rests: bool },
 }
 
 impl Known {
@@ -55,6 +57,7 @@ impl Known {
             Place::Held(held) => Self::Held {
                 holder: held.holder.as_ref().map(|holder| holder.token),
                 renewing: held.is_renewing(),
+                rests: held.is_resting(),
             },
         }
     }
@@ -72,6 +75,7 @@ impl<R> Default for Beside<R> {
             idle: BTreeSet::new(),
             holders: BTreeMap::new(),
             renewing: 0,
+            resting: 0,
             to_look: BTreeSet::new(),
             deaf: BTreeSet::new(),
             due: BTreeSet::new(),
@@ -125,12 +129,13 @@ impl<R> Beside<R> {
                 self.in_line -= usize::from(in_line);
                 self.unanswered -= usize::from(!answered);
             }
-            Known::Held { holder, renewing } => {
+            Known::Held { holder, renewing, rests } => {
                 let _ = match holder {
                     Some(token) => self.holders.remove(&token).is_some(),
                     None => self.idle.remove(&lane),
                 };
                 self.renewing -= usize::from(renewing);
+                self.resting -= usize::from(rests);
             }
         }
         match now {
@@ -140,12 +145,13 @@ impl<R> Beside<R> {
                 self.in_line += usize::from(in_line);
                 self.unanswered += usize::from(!answered);
             }
-            Known::Held { holder, renewing } => {
+            Known::Held { holder, renewing, rests } => {
                 let _ = match holder {
                     Some(token) => self.holders.insert(token, lane).is_none(),
                     None => self.idle.insert(lane),
                 };
                 self.renewing += usize::from(renewing);
+                self.resting += usize::from(rests);
             }
         }
     }
@@ -160,9 +166,13 @@ impl<R> Beside<R> {
         self.asking.len() + self.in_vain.len()
     }
 
-    /// So many are held, or stand in the store's line.
+    /// So many are held, rest, or stand in the store's line.
     pub(super) fn busy(&self) -> usize {
-        self.holders.len() + self.in_line
+        self.holders.len() + self.resting + self.in_line
+    }
+
+    pub(super) fn is_resting(&self) -> bool {
+        self.resting > 0
     }
 
     /// So many stand in the store's line.

@@ -25,6 +25,10 @@ pub(super) enum Idle {
     Refill,
     /// Keep it for a while.
     LingerUntil(Instant),
+    /// Nobody gets it before.
+    RestUntil(Instant),
+    /// Leave it to its lease: it rests, and nobody is left to give it back then.
+    Forget,
     /// Give it back.
     Withdraw,
 }
@@ -36,6 +40,10 @@ impl<R> Held<R> {
         if self.linger.is_some() || !ask.linger.is_zero() {
             let lingers = !ask.linger.is_zero() && !self.contested;
             self.linger = lingers.then(|| Box::new(Linger { time: ask.linger, until: None }));
+        }
+        self.rests_until = (!ask.min_hold.is_zero()).then(|| Box::new(now.plus(ask.min_hold)));
+        if self.outlasts_its_lease() {
+            self.is_asked_for();
         }
         let until = ask.hold_limit.map(|limit| now.plus(limit));
         let holder = Holder { token, since: now, until, guards: 1 };
@@ -123,6 +131,27 @@ impl<R> Held<R> {
         matches!(self.refresh, Refresh::Failed | Refresh::UnderWay { behind_failure: true })
     }
 
+    /// Nobody holds it, and nobody is given it. Also a moment longer, until the driver has looked.
+    pub(super) fn is_resting(&self) -> bool {
+        self.holder.is_none() && self.rests_until.is_some()
+    }
+
+    fn is_renewed_soon(&self) -> bool {
+        matches!(self.refresh, Refresh::Due | Refresh::UnderWay { .. })
+    }
+
+    /// Until when nobody is given the claim, if nobody holds it and that is to come.
+    pub(super) fn rests(&self, now: Instant) -> Option<Instant> {
+        let until = self.rests_until.as_deref().filter(|_| self.holder.is_none());
+        until.copied().filter(|until| now < *until)
+    }
+
+    /// Whether a hold is to be followed by a rest that is longer than the lease has left: then the
+    /// key would be free too early, should this process end.
+    pub(super) fn outlasts_its_lease(&self) -> bool {
+        self.rests_until.as_deref().is_some_and(|until| *until > self.clock.valid_until())
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.standing == Standing::Over
     }
@@ -130,6 +159,10 @@ impl<R> Held<R> {
     /// Another server is to be asked, at once: it has failed nobody yet, and may have granted the
     /// key to another.
     pub(super) fn elsewhere(&mut self) {
+        self.must_be_confirmed();
+    }
+
+    fn must_be_confirmed(&mut self) {
         if !self.is_over() {
             self.standing = Standing::Unconfirmed;
         }
@@ -189,12 +222,35 @@ impl<W, R> Cohort<W, R> {
         self.held_in(lane).is_some_and(Held::has_room)
     }
 
+    /// Notes that a claim has rested, if that is so.
+    pub(super) fn end_rest(&mut self, lane: usize, now: Instant) {
+        if let Some(held) = self.held_in_mut(lane)
+            && held.is_resting()
+            && held.rests(now).is_none()
+        {
+            held.rests_until = None;
+            if held.clock.renew_at() <= now || held.has_failed() {
+                // It was not renewed while it rested: the store may have given it to another.
+                held.must_be_confirmed();
+            }
+            self.note(lane);
+        }
+    }
+
     /// The step for a claim that has room. One that somebody holds is not given back before
     /// they are gone.
     pub(super) fn idle(&self, lane: usize, now: Instant) -> Idle {
         let Some(held) = self.held_in(lane) else { return Idle::Withdraw };
-        if held.is_over() || !held.clock.is_valid(now) || held.revoke_requested || held.is_used_up()
-        {
+        if held.is_over() || !held.clock.is_valid(now) || held.revoke_requested {
+            return Idle::Withdraw;
+        }
+        if let Some(until) = held.rests(now) {
+            let is_awaited = self.client == Client::Open || !self.line.is_empty();
+            let is_longer_soon = held.outlasts_its_lease() && held.is_renewed_soon();
+            let stays = is_awaited || is_longer_soon;
+            return if stays { Idle::RestUntil(until) } else { Idle::Forget };
+        }
+        if held.is_used_up() {
             return Idle::Withdraw;
         }
         match self.line.head().and_then(|id| self.line.get(id)) {
@@ -249,7 +305,7 @@ impl<W, R> Cohort<W, R> {
             if let SeatState::Waiting(waker) = std::mem::replace(&mut seat.state, over) {
                 fx.wake_more.extend(fx.wake.replace(waker));
             }
-            fx.poke |= seat.ask.hold_limit.is_some();
+            fx.poke |= seat.ask.hold_limit.is_some() || held.refresh == Refresh::Due;
             held.ask_for_tokens(wanting.saturating_sub(asking), &seat.ask, fx);
             match &mut self.admission {
                 Some(known) => known.granted(now.saturating_duration_since(seat.entered), now),
@@ -365,6 +421,7 @@ impl<W, R> Cohort<W, R> {
         }
         let lane = good.lane();
         let ended = self.take_holder(good).map(|holder| holder.ended(now, None));
+        self.end_rest(lane, now);
         if self.held_in(lane).is_some_and(|held| held.holder.is_some()) {
             // Other readers hold it still, and who waits for it waits for them.
             fx.changes.end(ended);
@@ -458,6 +515,7 @@ impl<W, R> Cohort<W, R> {
             handed_off: 0,
             holder: None,
             linger: None,
+            rests_until: None,
             contested: grant.wanted,
             reply: None,
         };
@@ -510,6 +568,10 @@ impl<W, R> Cohort<W, R> {
             Ok(Renewal::Held(grant)) => {
                 if asked {
                     (held.mode, held.downgrade) = (Mode::Shared, Downgrade::No);
+                    if held.holder.is_some() {
+                        // Readers let each other in.
+                        held.rests_until = None;
+                    }
                 }
                 if held.is_over() || !held.clock.is_valid(now) {
                     // A late answer does not revive a hold that was told lost.

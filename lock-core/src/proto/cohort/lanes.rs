@@ -58,14 +58,21 @@ impl<W, R> Cohort<W, R> {
         self.place.mode().or_else(|| self.beside()?.mode())
     }
 
-    /// How many claims somebody here holds, or stand in the store's line.
+    /// How many claims somebody here holds, rest, or stand in the store's line.
     pub(super) fn busy(&self) -> usize {
         let first = match &self.place {
             Place::Vacant => false,
             Place::Asking(asking) => asking.is_in_line(),
-            Place::Held(held) => held.holder.is_some(),
+            Place::Held(held) => held.holder.is_some() || held.is_resting(),
         };
         usize::from(first) + self.beside().map_or(0, Beside::busy)
+    }
+
+    /// Whether the key is taken here: somebody holds it, or it rests.
+    pub(super) fn is_taken(&self) -> bool {
+        self.holder().is_some()
+            || self.held_in(0).is_some_and(Held::is_resting)
+            || self.beside().is_some_and(Beside::is_resting)
     }
 
     /// Whether a renewal is under way.

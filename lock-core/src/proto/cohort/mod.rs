@@ -106,6 +106,8 @@ pub(crate) struct Ask {
     pub(crate) waiters_max: usize,
     pub(crate) hold_limit: Option<Duration>,
     pub(crate) linger: Duration,
+    /// How long the key stays taken from the grant on, whoever lets go.
+    pub(crate) min_hold: Duration,
     /// Hand-offs inside this process once others want the key, and the time for them.
     pub(crate) handoffs_max: u32,
     pub(crate) slice: Duration,
@@ -175,7 +177,7 @@ pub(crate) enum Step<R> {
     Downgrade,
     /// Withdraw the open claim, in the background of whatever comes next, and answer.
     Leave { reply: Option<R>, lease: Duration },
-    /// Drop the open claim: the store knows nothing of it.
+    /// Drop the open claim: the store knows nothing of it, or it rests until its lease ends.
     Forget,
     /// Wait for an answer, a poke, or this instant; and where it is to `listen`, for a push.
     Wait { until: Option<Instant>, listen: bool },
@@ -334,6 +336,9 @@ struct Held<R> {
     /// One of several readers; the others are in [`More`].
     holder: Option<Holder>,
     linger: Option<Box<Linger>>,
+    /// A `min_hold`: once its holder has let go, nobody is given the claim before, and it is not given
+    /// back unless an operator asks. On the heap, as few have one.
+    rests_until: Option<Box<Instant>>,
     /// Others have wanted the key since it was granted, or tried it. The store may tell of that
     /// once only, so the claim does not linger any more: the next one may.
     contested: bool,

@@ -75,8 +75,8 @@ impl<W, R> Cohort<W, R> {
             return None;
         }
         let mode = ask.terms.mode;
-        let is_blocked = self.busy() >= lanes_max(mode)
-            || (self.holder().is_some() && self.open_mode() != Some(mode));
+        let is_blocked =
+            self.busy() >= lanes_max(mode) || (self.is_taken() && self.open_mode() != Some(mode));
         let head = || self.line.head().and_then(|id| self.line.get(id));
         let is_behind = || head().is_some_and(|seat| seat.ask.terms.queues);
         (is_blocked || is_behind()).then(|| Verdict::TimedOut(self.blocked_by()))
@@ -150,7 +150,8 @@ impl<W, R> Cohort<W, R> {
         let may = if is_beside { held.may_hand_off(ask, now) } else { held.wanted.is_none() };
         let awaited = !may || held.revoke_requested || !held.suits(ask);
         let good = !held.is_over() && held.clock.is_valid(now) && !held.is_stale_for(ask, now);
-        !awaited && good
+        // Also a moment longer, until the driver has looked whether it is to be confirmed.
+        !awaited && good && !held.is_resting()
     }
 
     /// Reads what became of a seat; anything but [`Verdict::Waiting`] gives the seat up.
@@ -185,7 +186,12 @@ impl<W, R> Cohort<W, R> {
         let was_head = self.line.head() == Some(seat);
         let Some(gone) = self.line.remove(seat) else { return };
         if let SeatState::Over(Verdict::Granted(token)) = gone.state {
-            // Nobody asks what became of it.
+            // Nobody asks what became of it, and nothing was done under it.
+            if let Some(lane) = self.spot_of(token).map(|spot| spot.lane())
+                && let Some(held) = self.held_in_mut(lane)
+            {
+                held.rests_until = None;
+            }
             self.release(token, || None, now, fx);
         }
         fx.poke |= was_head || self.is_to_look();
@@ -217,7 +223,7 @@ impl<W, R> Cohort<W, R> {
     /// known of.
     fn expiry(&self, entered: Instant, mode: Mode) -> Verdict {
         let is_in_the_way = || self.open_mode() != Some(mode) || self.is_full_for(mode);
-        if self.holder().is_some() && is_in_the_way() {
+        if self.is_taken() && is_in_the_way() {
             return Verdict::TimedOut(self.blocked_by());
         }
         match self.trouble() {

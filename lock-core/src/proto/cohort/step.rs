@@ -123,6 +123,7 @@ impl<W, R> Cohort<W, R> {
         fx: &mut Effects<W, R>,
     ) -> Step<R> {
         let (mut wake_at, mut refill) = (None, false);
+        self.end_rest(lane, now);
         if self.has_room(lane) {
             self.pass(lane, now, fx);
         }
@@ -136,7 +137,12 @@ impl<W, R> Cohort<W, R> {
                 }
                 Idle::Withdraw if asking || leaving => return self.wait_until(None),
                 Idle::Withdraw => return self.give_back(lane),
-                Idle::LingerUntil(until) => wake_at = Some(until),
+                Idle::LingerUntil(until) | Idle::RestUntil(until) => wake_at = Some(until),
+                Idle::Forget if asking => return self.wait_until(None),
+                Idle::Forget => {
+                    self.put(lane, Place::Vacant);
+                    return Step::Forget;
+                }
                 Idle::Refill => refill = true,
                 Idle::Pass => {}
             }
@@ -146,7 +152,10 @@ impl<W, R> Cohort<W, R> {
         if refill {
             held.is_asked_for();
         }
-        let is_due = now >= held.clock.renew_at();
+        // What only rests is not made to last for longer.
+        let is_well = held.standing == Standing::Good && !held.has_failed();
+        let rests = held.rests(now).is_some() && !held.outlasts_its_lease() && is_well;
+        let is_due = now >= held.clock.renew_at() && !rests;
         if !asking && (is_due || held.refresh == Refresh::Due) {
             held.refilling = refill;
             // After one that failed the lease comes first: a store may renew what it cannot share.
@@ -156,7 +165,7 @@ impl<W, R> Cohort<W, R> {
         let mut wake_at =
             wake_at.map_or(held.clock.valid_until(), |at| at.min(held.clock.valid_until()));
         // While it is asked, when that is due next: the timer stays where it is with the answer.
-        if !asking || held.clock.renew_at() > now {
+        if !rests && (!asking || held.clock.renew_at() > now) {
             wake_at = wake_at.min(held.clock.renew_at());
         }
         if let Some(limit) = limit {

@@ -113,6 +113,7 @@ impl Fleet {
             waiters_max: 8,
             hold_limit: None,
             linger: Duration::ZERO,
+            min_hold: Duration::ZERO,
             handoffs_max: 3,
             slice: ms(20),
             terms,

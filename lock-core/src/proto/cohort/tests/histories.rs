@@ -20,6 +20,7 @@ enum Event {
         replicas: u32,
         most: usize,
         shared: bool,
+        min_hold: u64,
     },
     Cancel(prop::sample::Index),
     Read(prop::sample::Index),
@@ -50,7 +51,11 @@ fn event() -> impl Strategy<Value = Event> {
         prop_oneof![4 => Just(0_u64), 1 => 1_u64..200],
         prop_oneof![4 => Just(900_u64), 1 => Just(300), 1 => Just(1_800)],
         prop_oneof![4 => Just(0_u32), 1 => 1_u32..3],
-        (prop_oneof![4 => Just(8_usize), 1 => 1_usize..4], any::<bool>()),
+        (
+            prop_oneof![4 => Just(8_usize), 1 => 1_usize..4],
+            any::<bool>(),
+            prop_oneof![6 => Just(0_u64), 1 => 1_u64..1_500],
+        ),
     );
     let answer = (
         prop_oneof![1 => Just(0_u64), 4 => 1_u64..6],
@@ -62,10 +67,10 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         6 => enter.prop_map(
             |(wait, queues, admission, handoffs, slice, limit, linger, lease, replicas, last)| {
-                let (most, shared) = last;
+                let (most, shared, min_hold) = last;
                 Event::Enter {
                     wait, queues, admission, handoffs, slice, limit, linger, lease, replicas, most,
-                    shared,
+                    shared, min_hold,
                 }
             },
         ),
@@ -100,6 +105,7 @@ fn happen(world: &mut World, event: Event) {
             replicas,
             most,
             shared,
+            min_hold,
         } => {
             let mode = if shared && world.shares { Mode::Shared } else { Mode::Exclusive };
             let ask = Ask {
@@ -108,6 +114,7 @@ fn happen(world: &mut World, event: Event) {
                 slice: ms(slice),
                 hold_limit: limit.map(ms),
                 linger: ms(linger),
+                min_hold: if mode == Mode::Shared { ms(0) } else { ms(min_hold) },
                 terms: Terms { queues, mode, ..replicated(ms(lease), replicas, ms(1)) },
                 ..world.ask(ms(wait))
             };

@@ -457,3 +457,27 @@ fn an_orphaned_cohort_tells_its_holder_and_its_waiters() {
     assert_eq!(cause, Some(LossReason::Shutdown));
     assert!(world.cohort.retire(false));
 }
+
+/// It was not renewed meanwhile, so somebody else may have the key by now: who comes right then does
+/// not have it before the store has said that it is still ours.
+#[test]
+fn a_claim_that_has_rested_for_long_is_confirmed_before_it_is_handed_on() {
+    let mut world = World::new();
+    let ask = Ask { min_hold: LEASE / 2, ..world.ask(ms(10_000)) };
+    world.enter(ask, MAX);
+    world.turn();
+    world.answer(Some((10_000, false)), true);
+    world.turn();
+    world.read(0);
+    world.release(0);
+    world.turn();
+    assert!(world.leaving.is_none() && world.asking.is_none(), "it rests, and is not renewed");
+    // The driver comes late.
+    world.now += LEASE / 2;
+    assert!(matches!(world.enter(ask, MAX), Entry::Seated(_)));
+    world.turn();
+    assert!(world.asking.is_some() && world.told.is_empty());
+    world.answer(Some((10_000, false)), true);
+    world.turn();
+    assert_eq!(world.told.len(), 1);
+}

@@ -46,6 +46,8 @@ pub(super) struct World {
     pub(super) shares: bool,
     /// Holds that began and did not end, as those who watch were told.
     holds: usize,
+    /// Until when the key stays taken, as its last holder wished.
+    rests: Option<Instant>,
     pub(super) driven: bool,
     pub(super) poked: bool,
     /// The wait of the driver, with its end if it has one, and whether it listens for pushes.
@@ -100,6 +102,7 @@ pub(super) fn ask(now: Instant, wait: Duration) -> Ask {
         waiters_max: 9,
         hold_limit: None,
         linger: Duration::ZERO,
+        min_hold: Duration::ZERO,
         handoffs_max: 64,
         slice: ms(20),
         terms: lasting(LEASE),
@@ -113,6 +116,7 @@ impl World {
             now: clock::now(),
             shares: false,
             holds: 0,
+            rests: None,
             driven: false,
             poked: false,
             wait: None,
@@ -198,7 +202,7 @@ impl World {
     }
 
     /// Nobody who waits on stood before one who was granted the key and stood at `at`.
-    fn is_next(&self, at: usize, ask: &Ask) {
+    fn is_next(&mut self, at: usize, ask: &Ask) {
         for (name, seat, _) in self.waiting.iter().take(at) {
             let state = self.cohort.line.get(*seat).map(|seat| &seat.state);
             assert!(!matches!(state, Some(SeatState::Waiting(_))), "{name} was overtaken");
@@ -208,7 +212,9 @@ impl World {
 
     /// The claim has the mode that the one who is given it wants. It has a lease as long, and as
     /// many replicas have the grant.
-    fn has_what_was_asked_for(&self, ask: &Ask) {
+    fn has_what_was_asked_for(&mut self, ask: &Ask) {
+        assert!(self.rests.is_none_or(|until| self.now >= until), "granted while it rests");
+        self.rests = (!ask.min_hold.is_zero()).then(|| self.now + ask.min_hold);
         let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
         assert_eq!(ask.terms.mode, held.mode, "{ask:?}");
         assert!(ask.terms.lease <= held.lease, "{ask:?}: only {:?}", held.lease);
@@ -318,6 +324,10 @@ impl World {
         } else {
             self.told.remove(index - self.waiting.len()).1
         };
+        if self.is_granted(seat) {
+            // Nothing was done under it.
+            self.rests = None;
+        }
         let mut fx = Effects::none();
         self.cohort.cancel(seat, self.now, &mut fx);
         self.apply(fx);
@@ -353,12 +363,17 @@ impl World {
         for _ in 0..TURNS_MAX {
             let (asking, leaving) = (self.asking.is_some(), self.leaving.is_some());
             let mut fx = Effects::none();
+            let is_good = |held: &Held<u32>| {
+                !held.is_over() && held.clock.is_valid(self.now) && !held.revoke_requested
+            };
+            let was_good = matches!(&self.cohort.place, Place::Held(held) if is_good(held));
             let step = self.cohort.step(0, self.now, asking, leaving, &mut fx);
             self.apply(fx);
             match step {
                 Step::Open(_) | Step::Attempt => {
                     assert!(!asking, "two requests of one claim at once");
                     if let Step::Open(Terms { lease, .. }) = step {
+                        self.rests = None;
                         self.opened.push(lease);
                     }
                     self.asking = Some((Request::Attempt, self.now));
@@ -370,6 +385,8 @@ impl World {
                 }
                 Step::Leave { reply, .. } => {
                     assert!(!asking && !leaving, "it leaves while a request is under way");
+                    let rests = self.rests.take().is_some_and(|until| self.now < until);
+                    assert!(!(was_good && rests), "given back while it rests");
                     (self.leaving, self.wanted) = (Some(reply), None);
                     (self.revoked, self.spent) = (false, false);
                 }
@@ -392,7 +409,10 @@ impl World {
         let head = self.waiting.front().filter(|_| held.has_room());
         let stale = head.is_some_and(|(_, _, ask)| !self.has_half_of(ask));
         let due = self.now >= held.clock.renew_at() || stale;
-        assert!(due || !self.spent || self.pushed, "a renewal for tokens that will not come");
+        // Or it asks whether the others want the key still, for whose sake somebody here waits.
+        let asks = self.pushed || (self.wanted.is_some() && !self.waiting.is_empty());
+        let due = due || held.outlasts_its_lease();
+        assert!(due || !self.spent || asks, "a renewal for tokens that will not come");
         self.pushed = false;
     }
 
@@ -416,6 +436,11 @@ impl World {
             && held.holder.is_none()
             && !self.waiting.is_empty()
         {
+            let is_given_back = held.is_over() || held.revoke_requested;
+            if let Some(rested) = held.rests(self.now).filter(|_| !is_given_back) {
+                assert!(until.is_some_and(|until| until <= rested), "it oversleeps a rest");
+                return;
+            }
             // After a fault the store is left alone for a ninth of the lease.
             let given_back = held.revoke_requested || (self.spent && held.tokens.left() == 0);
             let ninth = self.now + held.lease / 9;
