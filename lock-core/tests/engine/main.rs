@@ -19,6 +19,7 @@ mod release;
 mod revoke;
 mod scale;
 mod shutdown;
+mod still;
 mod terms;
 mod tokens;
 

@@ -6,7 +6,9 @@
 //!
 //! A task that was told may never come to run. The conductor then polls a young key when it sweeps
 //! it up. From then on, whoever tells somebody also has the conductor look after a while: see
-//! [`grows_up`](Baton::grows_up).
+//! [`grows_up`](Baton::grows_up). Where the one who was told before has not come yet, the conductor
+//! is told at once: see [`tells`](Baton::tells). A request may need several polls, and none but the
+//! first is to wait for a task that stands still.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -49,6 +51,8 @@ flags!(AtomicU8);
 
 /// The conductor looks after the key.
 const GROWN_UP: u8 = 1;
+/// A caller was told, and none has come since.
+const TOLD: u8 = 2;
 
 /// The right to poll the driver of one key, and the note that there is something to poll for.
 #[derive(Debug, Default)]
@@ -79,11 +83,26 @@ impl<F: Flags> Baton<F> {
     /// The conductor looks after the key from now on. It polls behind this. So that poll serves
     /// what was told to others before, and whoever tells somebody later finds the key grown up.
     pub(in crate::engine) fn grows_up(&self) {
-        self.age.or(GROWN_UP);
+        let told = if self.lies() { TOLD } else { 0 };
+        self.age.or(GROWN_UP | told);
     }
 
     pub(in crate::engine) fn is_grown_up(&self) -> bool {
-        self.age.load() == GROWN_UP
+        self.age.load() & GROWN_UP != 0
+    }
+
+    /// A caller is told, of a key that is grown up. Whether the one who was told before has not come
+    /// yet.
+    pub(in crate::engine) fn tells(&self) -> bool {
+        self.age.or(TOLD) & TOLD != 0
+    }
+
+    /// A caller comes.
+    pub(in crate::engine) fn comes(&self) {
+        if self.age.load() & TOLD != 0 {
+            // Callers are told of a key that is grown up alone, and it stays so.
+            self.age.swap(GROWN_UP);
+        }
     }
 
     /// Lays it down after a poll; `false` if something came meanwhile, and it is to be polled
@@ -152,6 +171,8 @@ mod tests {
         fn happens_to_the_blocked(&self) {
             self.happened.fetch_add(1, Ordering::Relaxed);
             if self.baton.wake() && self.baton.is_grown_up() {
+                // Sooner or later: it looks in either case.
+                self.baton.tells();
                 *self.watched.lock().unwrap() = true;
             }
         }
@@ -200,6 +221,7 @@ mod tests {
             let other = key.clone();
             // It comes by, and again when it was told.
             let caller = thread::spawn(move || {
+                other.baton.comes();
                 other.drive();
                 other.happens();
             });

@@ -180,7 +180,10 @@ impl KeyCell {
         foreign::wake(waker);
         // A young key is swept up soon enough.
         if self.is_grown_up() {
-            self.shared.conductor.watch(self, clock::now().plus(HELPED_AFTER));
+            match self.baton.tells() {
+                true => self.shared.conductor.take_on(self),
+                false => self.shared.conductor.watch(self, clock::now().plus(HELPED_AFTER)),
+            }
         }
     }
 
@@ -192,6 +195,9 @@ impl KeyCell {
         own: Option<&Waker>,
         mut now: Option<Instant>,
     ) {
+        if own.is_some() {
+            self.baton.comes();
+        }
         if !self.baton.take() {
             return;
         }
