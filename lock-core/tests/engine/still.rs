@@ -50,4 +50,3 @@ async fn a_waiter_that_was_late_once_and_comes_is_told_as_before() -> Test {
     waits.await?.release().await?;
     Ok(())
 }
-

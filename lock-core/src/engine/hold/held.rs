@@ -68,24 +68,22 @@ impl Hold {
         // From here on the drop has nothing left to do: the release is on its way.
         self.armed = false;
         self.turn.close();
+        let View { cell, token } = &self.handle.view;
         let now = clock::now();
-        let at_once =
-            self.handle.view.cell.cohort().release(self.handle.view.token, reply, now, &mut fx);
+        let at_once = cell.cohort().release(*token, reply, now, &mut fx);
         observe::gave_up(&self.span, &fx.changes);
-        self.handle.view.cell.apply(fx);
+        cell.apply(fx);
         self.inside = None;
         let answer = match (at_once, later) {
             (Some(answer), _) => {
-                self.handle.view.cell.nudge();
+                cell.nudge();
                 Some(answer)
             }
-            (None, Some(later)) => {
-                Releasing::new(&self.handle.view.cell, self.handle.view.token, now, later).await
-            }
+            (None, Some(later)) => Releasing::new(cell, *token, now, later).await,
             (None, None) => Some(ReleaseAnswer::NotHeld),
         };
         let unknown = |fault| {
-            Err(ReleaseError::Unavailable(UnavailableError::new(self.handle.key().clone(), fault)))
+            Err(ReleaseError::Unavailable(UnavailableError::new(cell.key().clone(), fault)))
         };
         match answer {
             None => unknown(Fault::new(
@@ -106,15 +104,11 @@ impl Drop for Hold {
     fn drop(&mut self) {
         if self.armed {
             self.turn.close();
+            let View { cell, token } = &self.handle.view;
             let mut fx = Effects::none();
-            self.handle.view.cell.cohort().release(
-                self.handle.view.token,
-                || None,
-                clock::now(),
-                &mut fx,
-            );
+            cell.cohort().release(*token, || None, clock::now(), &mut fx);
             observe::gave_up(&self.span, &fx.changes);
-            self.handle.view.cell.settle(fx);
+            cell.settle(fx);
         }
     }
 }

@@ -136,6 +136,11 @@ impl<R> Held<R> {
         self.holder.is_none() && self.rests_until.is_some()
     }
 
+    /// Somebody holds it, or it rests.
+    pub(super) fn is_taken(&self) -> bool {
+        self.holder.is_some() || self.is_resting()
+    }
+
     fn is_renewed_soon(&self) -> bool {
         matches!(self.refresh, Refresh::Due | Refresh::UnderWay { .. })
     }
@@ -156,13 +161,9 @@ impl<R> Held<R> {
         self.standing == Standing::Over
     }
 
-    /// Another server is to be asked, at once: it has failed nobody yet, and may have granted the
-    /// key to another.
-    pub(super) fn elsewhere(&mut self) {
-        self.must_be_confirmed();
-    }
-
-    fn must_be_confirmed(&mut self) {
+    /// The store may have granted the key to another: another server has taken the place of the one
+    /// that granted the claim, or it was not renewed while it rested. It is asked at once.
+    pub(super) fn must_be_confirmed(&mut self) {
         if !self.is_over() {
             self.standing = Standing::Unconfirmed;
         }
@@ -615,7 +616,7 @@ impl<W, R> Cohort<W, R> {
             }
             Err(fault) if moved => {
                 held.try_again();
-                held.elsewhere();
+                held.must_be_confirmed();
                 self.more().trouble = Some(fault);
             }
             Err(fault) => {

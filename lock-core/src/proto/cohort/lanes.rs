@@ -63,7 +63,7 @@ impl<W, R> Cohort<W, R> {
         let first = match &self.place {
             Place::Vacant => false,
             Place::Asking(asking) => asking.is_in_line(),
-            Place::Held(held) => held.holder.is_some() || held.is_resting(),
+            Place::Held(held) => held.is_taken(),
         };
         usize::from(first) + self.beside().map_or(0, Beside::busy)
     }

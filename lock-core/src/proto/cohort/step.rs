@@ -304,7 +304,7 @@ impl<W, R> Cohort<W, R> {
                 held.contested = true;
                 match change {
                     Change::Here => held.is_asked_for(),
-                    Change::Elsewhere => held.elsewhere(),
+                    Change::Elsewhere => held.must_be_confirmed(),
                     Change::Tried => held.linger = None,
                 }
             }

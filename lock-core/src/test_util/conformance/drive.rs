@@ -206,25 +206,24 @@ pub(super) struct Asker {
     pub(super) sent: Instant,
 }
 
-impl Asker {
-    /// The answer; `None` where the store did not answer in time, and is asked again, as the engine
-    /// does.
-    fn answered<T>(&self, answer: Result<T, Fault>, asked: u32) -> Option<T> {
-        match answer {
-            Err(fault) if fault.is_transient() && asked < ASKED_MAX => None,
-            answer => Some(answer.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))),
-        }
-    }
-
-    pub(super) async fn attempt(&mut self) -> Attempt {
-        for asked in 1.. {
-            self.sent = clock::now();
-            let answer = self.claim.attempt().await;
-            if let Some(answer) = self.answered(answer, asked) {
-                return answer;
+/// The answer to a verb of an `Asker`. A store that does not answer in time is asked again, as the
+/// engine does. A macro, as nobody can say of a closure that its future may be sent.
+macro_rules! asked {
+    ($asker:ident, $verb:ident) => {{
+        let mut asked = 1;
+        loop {
+            $asker.sent = clock::now();
+            match $asker.claim.$verb().await {
+                Err(fault) if fault.is_transient() && asked < ASKED_MAX => asked += 1,
+                answer => break answer.unwrap_or_else(|fault| panic!("{}: {fault}", $asker.name)),
             }
         }
-        unreachable!("it is answered, or fails");
+    }};
+}
+
+impl Asker {
+    pub(super) async fn attempt(&mut self) -> Attempt {
+        asked!(self, attempt)
     }
 
     /// Asks once, and must be granted.
@@ -271,14 +270,7 @@ impl Asker {
     }
 
     pub(super) async fn renewal(&mut self) -> Renewal {
-        for asked in 1.. {
-            self.sent = clock::now();
-            let answer = self.claim.renew().await;
-            if let Some(answer) = self.answered(answer, asked) {
-                return answer;
-            }
-        }
-        unreachable!("it is answered, or fails");
+        asked!(self, renew)
     }
 
     /// Renews, and must still hold.
@@ -290,14 +282,7 @@ impl Asker {
     }
 
     pub(super) async fn downgrade(&mut self) -> Renewal {
-        for asked in 1.. {
-            self.sent = clock::now();
-            let answer = self.claim.downgrade().await;
-            if let Some(answer) = self.answered(answer, asked) {
-                return answer;
-            }
-        }
-        unreachable!("it is answered, or fails");
+        asked!(self, downgrade)
     }
 
     /// Becomes a reader, and must still hold.
@@ -310,13 +295,7 @@ impl Asker {
 
     /// Asks who leads.
     pub(super) async fn follows(&mut self) -> Following {
-        for asked in 1.. {
-            let answer = self.claim.follow().await;
-            if let Some(answer) = self.answered(answer, asked) {
-                return answer;
-            }
-        }
-        unreachable!("it is answered, or fails");
+        asked!(self, follow)
     }
 
     /// Waits as the engine does until this is what is told of the leader.
