@@ -23,7 +23,7 @@ pub enum Begun {
     WithoutPayload,
     /// The key was used for something else.
     Mismatch,
-    /// It was begun, and left no outcome; [`OnUnknown::Refuse`] was asked for.
+    /// It was begun, and left no outcome; [`OnUnknown::Refuse`](super::OnUnknown::Refuse) was asked for.
     Unknown {
         /// The time since it was claimed.
         age: Duration,

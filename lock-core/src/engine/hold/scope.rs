@@ -53,8 +53,8 @@ tokio::task_local! {
 /// [`replicas`](crate::LockOptions::replicas) than acknowledged the hold's grant is refused at
 /// once, with [`NotReplicated`](crate::AcquireError::NotReplicated): ask for them where the hold is
 /// made. So is one that wants the key alone under a hold that shares it, with
-/// [`Rejection::Upgrade`]: it would wait for its own caller. Under a hold that has the key alone,
-/// everything can be had.
+/// [`Rejection::Upgrade`](crate::error::Rejection::Upgrade): it would wait for its own caller.
+/// Under a hold that has the key alone, everything can be had.
 ///
 /// A spawned task is outside unless it is given the scope:
 ///
