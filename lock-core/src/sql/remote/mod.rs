@@ -21,7 +21,9 @@ mod unserved;
 pub use durability::Durability;
 pub(super) use link::{CONNECT, Link, Twice, opened};
 pub(super) use params::Params;
-pub(super) use renewals::{BATCH_MAX, Renewals, Together};
+#[cfg(feature = "mysql")]
+pub(super) use renewals::BATCH_MAX;
+pub(super) use renewals::{Renewals, Together};
 pub(super) use server::Server;
 pub(super) use time::ServerClock;
 pub(super) use unserved::Unserved;
