@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, Capabilities, ConnectError, Driver, DynBackend};
+use crate::backend::{Backend, Capabilities, ConnectError, Driver, DynBackend, Prefix};
 use crate::builder::LockBuilder;
 use crate::connect;
 use crate::connect::Pools;
@@ -11,7 +11,7 @@ use crate::election::Election;
 use crate::engine::{Closed, KeySet, OneKey, Served, Shared};
 use crate::error::{AlreadyInstalled, OperatorError, UnavailableError};
 use crate::ground::clock;
-use crate::key::IntoKey;
+use crate::key::{IntoKey, Key};
 use crate::lockable::Lockable;
 use crate::memory::Memory;
 use crate::options::{Background, LockOptions};
@@ -103,6 +103,7 @@ impl LockClient {
     /// | `sentinel_user`, `sentinel_password` | `redis+sentinel`: as whom to log in there | no login | a user needs a password |
     /// | `session` | ZooKeeper: the timeout to ask for; the server narrows it to 2 to 20 of its ticks | `10s` | `100ms` to `10m` |
     /// | `session` | `etcd`: the TTL of the lease that all locks of the client are under | `10s` | `2s` to `10m`, whole seconds |
+    /// | `prefix` | all: what all keys of the client are below, see [`ClientBuilder::prefix`] | none | 1 to 128 bytes encoded |
     /// | `name` | quorums: what all clients call it | the sorted list of hosts | 1 to 128 bytes |
     /// | `lease_max` | quorums: the longest lease | `30s` | `1s` to `1h` |
     ///
@@ -284,7 +285,7 @@ impl LockClient {
     ///
     /// It only reads.
     pub async fn inspect<K: IntoKey>(&self, key: K) -> Result<Inspection, OperatorError> {
-        let key = key.into_key()?;
+        let key = self.shared.checked(key.into_key())?;
         let answer = Served::new(&self.shared, self.shared.backend.inspect(&key)).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
     }
@@ -307,7 +308,7 @@ impl LockClient {
     ///
     /// Once polled, the request may have gone out; asking again does no harm.
     pub async fn request_revoke<K: IntoKey>(&self, key: K) -> Result<bool, OperatorError> {
-        let key = key.into_key()?;
+        let key = self.shared.checked(key.into_key())?;
         if !self.shared.capabilities.revocation {
             return Err(OperatorError::Unsupported { key, capability: "revocation" });
         }
@@ -339,7 +340,7 @@ impl LockClient {
     ///
     /// Once polled, the request may have gone out; see the errors.
     pub async fn force_release<K: IntoKey>(&self, key: K) -> Result<bool, OperatorError> {
-        let key = key.into_key()?;
+        let key = self.shared.checked(key.into_key())?;
         if !self.shared.capabilities.force_release {
             return Err(OperatorError::Unsupported { key, capability: "force_release" });
         }
@@ -465,6 +466,13 @@ impl LockClient {
         self.shared.capabilities
     }
 
+    /// The prefix below which the keys of this client are at the store, see
+    /// [`ClientBuilder::prefix`].
+    #[must_use]
+    pub fn prefix(&self) -> Option<&Key> {
+        self.shared.backend.prefix()
+    }
+
     /// The options that an acquire starts from.
     #[must_use]
     pub fn defaults(&self) -> LockOptions {
@@ -494,6 +502,7 @@ pub struct ClientBuilder {
     defaults: LockOptions,
     waiters_per_key_max: usize,
     background: Option<Background>,
+    prefix: Option<String>,
     drivers: Vec<Driver>,
     pools: Pools,
 }
@@ -513,6 +522,7 @@ impl ClientBuilder {
             defaults: LockOptions::default(),
             waiters_per_key_max: WAITERS_PER_KEY_MAX,
             background: None,
+            prefix: None,
             drivers: Vec::new(),
             pools: Pools::default(),
         }
@@ -535,6 +545,32 @@ impl ClientBuilder {
     /// [`Background::Thread`]; [`Background::Runtime`] for `memory:`).
     pub fn background(mut self, background: Background) -> Self {
         self.background = Some(background);
+        self
+    }
+
+    /// Puts all keys of this client below a prefix: the key `order:42` is `staging:order:42` at the
+    /// store under the prefix `staging` (default: none; 1 to 128 bytes encoded, as
+    /// [`Key::new`](crate::Key::new) has it). Clients of two prefixes have no key in common, so
+    /// stages and tenants may share a store. A key may be shorter by as much and the `:`, see
+    /// [`Capabilities::key_bytes_max`](crate::backend::Capabilities).
+    ///
+    /// Guards, errors and the lists of busy keys name the key without it. A URL says the same by
+    /// `?prefix=staging`, whichever its store; what is said here counts more.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_core::LockClient;
+    ///
+    /// let staging = LockClient::builder("memory:shop").prefix("staging").connect().await?;
+    /// let canary = LockClient::connect("memory:shop?prefix=canary").await?;
+    /// let held = staging.lock("order:42").await?;
+    /// assert_eq!(held.key().as_str(), "order:42");
+    /// assert!(canary.lock("order:42").try_acquire().await?.is_some(), "another key");
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias("namespace", "key_prefix"))]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
         self
     }
 
@@ -609,19 +645,25 @@ impl ClientBuilder {
     /// As [`LockClient::connect`]. [`ConnectError::Pools`] when pools were given that nothing would
     /// go through, as with a backend of your own. [`ConnectError::SchemeTaken`] and
     /// [`ConnectError::SchemeName`] for a driver whose scheme cannot be its own.
+    /// [`ConnectError::Prefix`] for a prefix that is none.
     ///
     /// # Cancel safety
     ///
     /// Nothing is left behind when it is dropped.
     pub async fn connect(self) -> Result<LockClient, ConnectError> {
-        let backend = match self.store {
+        let own = self.prefix.as_deref().map(Prefix::new).transpose()?;
+        let (backend, prefix) = match self.store {
             Store::At(url) => connect::backend(&url, self.drivers, self.pools).await?,
             #[cfg(feature = "redis")]
             Store::Here(_) if !self.pools.are_none() => {
                 let reason = "there is none, only a backend: pools go with a URL".into();
                 return Err(ConnectError::Pools { reason });
             }
-            Store::Here(backend) => backend,
+            Store::Here(backend) => (backend, None),
+        };
+        let backend = match own.or(prefix) {
+            Some(prefix) => prefix.over(backend),
+            None => backend,
         };
         Ok(LockClient::make(backend, self.defaults, self.waiters_per_key_max, self.background))
     }

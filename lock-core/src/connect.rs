@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::url::is_scheme;
-use crate::backend::{ConnectError, Driver, DynBackend, Opening, Scheme, StoreUrl};
+use crate::backend::{ConnectError, Driver, DynBackend, Opening, Prefix, Scheme, StoreUrl};
 #[cfg(feature = "redis")]
 pub(crate) use crate::redis::pools::Pools;
 use crate::stores::STORES;
@@ -13,27 +13,37 @@ use crate::stores::STORES;
 #[derive(Default)]
 pub(crate) struct Pools {}
 
-/// Connects to the store that a URL names: one of this crate's, or one of `outside`.
+/// The parameter of every URL of a client, whichever its store.
+const PREFIX: &str = "prefix";
+
+/// Connects to the store that a URL names: one of this crate's, or one of `outside`. Also the prefix
+/// that it names.
 pub(crate) async fn backend(
     url: &str,
     outside: Vec<Driver>,
     pools: Pools,
-) -> Result<Arc<dyn DynBackend>, ConnectError> {
-    opening(url, outside, pools)?.await
+) -> Result<(Arc<dyn DynBackend>, Option<Prefix>), ConnectError> {
+    let (opening, prefix) = opening(url, outside, pools)?;
+    Ok((opening.await?, prefix))
 }
 
 /// Checks all that the URL says; nothing is sent before the answer is polled.
-fn opening(url: &str, outside: Vec<Driver>, pools: Pools) -> Result<Opening, ConnectError> {
+fn opening(
+    url: &str,
+    outside: Vec<Driver>,
+    pools: Pools,
+) -> Result<(Opening, Option<Prefix>), ConnectError> {
     let drivers = drivers(outside)?;
     let schemes: Vec<_> = drivers.iter().map(Driver::scheme).collect();
-    let (place, url) = StoreUrl::parse_at(url, &schemes)?;
+    let (place, url) = StoreUrl::parse_at(url, &schemes, &[PREFIX])?;
+    let prefix = url.param(PREFIX).map(Prefix::new).transpose()?;
     #[cfg(feature = "redis")]
     if !pools.are_none() {
-        return pools.open(&url);
+        return Ok((pools.open(&url)?, prefix));
     }
     #[cfg(not(feature = "redis"))]
     let Pools {} = pools;
-    drivers[place].open(url)
+    Ok((drivers[place].open(url)?, prefix))
 }
 
 /// The table: the stores of this crate, then those from outside of it, each scheme once.

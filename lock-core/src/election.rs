@@ -180,6 +180,7 @@ impl Election {
 
     /// The leaders, from one to the next.
     pub fn observe(&self) -> Observe {
-        Observe::new(self.shared.clone(), self.key.clone(), self.options.lease)
+        let key = self.shared.checked(self.key.clone());
+        Observe::new(self.shared.clone(), key, self.options.lease)
     }
 }

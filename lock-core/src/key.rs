@@ -92,6 +92,11 @@ impl Key {
         utf8_percent_encode(segment, ENCODED).into()
     }
 
+    /// This key below a prefix, as segments behind its own. Whoever calls it sees to the length.
+    pub(crate) fn below(&self, prefix: &Self) -> Self {
+        Self([prefix.as_str(), ":", self.as_str()].concat().into())
+    }
+
     /// The encoded form, as every store and every log line has it.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -107,9 +112,14 @@ impl Key {
         match encoded.len() {
             0 => Err(KeyError::Empty),
             1..=KEY_BYTES_MAX => Ok(Self(encoded.into())),
-            bytes => Err(KeyError::TooLong { key: escape(original), bytes }),
+            bytes => Err(too_long(original, bytes, KEY_BYTES_MAX)),
         }
     }
+}
+
+/// The error of text that takes so many bytes as a key.
+pub(crate) fn too_long(text: &str, bytes: usize, max: usize) -> KeyError {
+    KeyError::TooLong { key: escape(text), bytes, max }
 }
 
 fn is_plain(byte: u8) -> bool {
@@ -162,13 +172,16 @@ pub enum KeyError {
     /// There is nothing to name the lock by.
     #[error("a key must not be empty")]
     Empty,
-    /// The encoded form is over [`KEY_BYTES_MAX`] bytes.
-    #[error("the key `{key}` takes {bytes} bytes encoded, at most {KEY_BYTES_MAX} are allowed")]
+    /// The encoded form is over [`KEY_BYTES_MAX`] bytes, or over what the client's prefix leaves of
+    /// them.
+    #[error("the key `{key}` takes {bytes} bytes encoded, at most {max} are allowed")]
     TooLong {
         /// The beginning of the key, escaped.
         key: String,
         /// The length of its encoded form.
         bytes: usize,
+        /// The most that are allowed.
+        max: usize,
     },
     /// [`Key::from_encoded`] was given text with a byte that must be encoded.
     #[error("the key `{key}` is not encoded: use `Key::from_segments`")]

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// The longest key, in bytes of its encoded form.
 pub const KEY_BYTES_MAX: usize = 512;
 
+/// The longest `prefix` of a client, in bytes of its encoded form.
+pub const PREFIX_BYTES_MAX: usize = 128;
+
 /// The shortest `hold_limit`: 1 ms. With a shorter one the hold would be over before its waiter has
 /// seen it, and a free key could not be had.
 pub const HOLD_LIMIT_MIN: Duration = Duration::from_millis(1);

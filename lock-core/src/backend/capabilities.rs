@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::DURATION_MAX;
 #[cfg(doc)]
 use super::{MemberClaim, Mode, Terms};
+use crate::key::{Key, KeyError, too_long};
+use crate::limits::KEY_BYTES_MAX;
 
 /// The capabilities of a backend, as data that a user can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,9 @@ pub struct Capabilities {
     /// The longest lease that may be asked for. A quorum that sees to its members has one: it keeps
     /// members that lost their data away for so long.
     pub lease_max: Duration,
+    /// The longest key, in bytes of its encoded form; [`KEY_BYTES_MAX`] at most. A
+    /// [`prefix`](crate::ClientBuilder::prefix) of the client takes its part of it.
+    pub key_bytes_max: usize,
 }
 
 impl Capabilities {
@@ -60,6 +65,18 @@ impl Capabilities {
             in_process: false,
             lease_min: Duration::from_millis(10),
             lease_max: DURATION_MAX,
+            key_bytes_max: KEY_BYTES_MAX,
+        }
+    }
+
+    /// Refuses a key that is too long for the store.
+    #[inline]
+    pub(crate) fn check_key(&self, key: &Key) -> Result<(), KeyError> {
+        match key.as_str().len() {
+            bytes if bytes > self.key_bytes_max => {
+                Err(too_long(key.as_str(), bytes, self.key_bytes_max))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::url::{Scheme, StoreUrl, UrlError, UrlPart};
 use super::{Backend, DynBackend, Fault};
+use crate::key::KeyError;
 
 /// A store that URLs can name: their scheme, and how to connect.
 ///
@@ -96,6 +97,10 @@ pub enum ConnectError {
     /// No store of this build has such a URL. The URL is not repeated, as it may hold a password.
     #[error(transparent)]
     Url(#[from] UrlError),
+    /// A prefix was given that no key can be below, see
+    /// [`ClientBuilder::prefix`](crate::ClientBuilder::prefix).
+    #[error("no prefix of keys: {0}")]
+    Prefix(KeyError),
     /// A pool of connections was given that this store would send nothing through.
     #[error("a pool that is of no use: {reason}")]
     Pools {

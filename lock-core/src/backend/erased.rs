@@ -15,7 +15,7 @@ use super::{
 };
 use crate::key::Key;
 
-type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(super) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A request of a claim, and the claim that it is for.
 pub(crate) type Request<A> = BoxFuture<'static, (Box<dyn DynClaim>, Result<A, Fault>)>;
@@ -70,6 +70,11 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
     fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
     fn force_release<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
     fn requests(&self) -> u64;
+
+    /// What all keys are below at the store.
+    fn prefix(&self) -> Option<&Key> {
+        None
+    }
 }
 
 /// [`Claim`], type-erased.

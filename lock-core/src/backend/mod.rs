@@ -168,7 +168,7 @@
 // - `capabilities`, `terms`: what a store can do, and what a claim asks of it.
 // - `fault`: a verb without an answer. `erased`: the type-erased twins of the traits.
 // - `member`, `enrolment`: the verbs of a member of a quorum, and what it keeps.
-// - `url`, `driver`: the reader of URLs, and the way from one to a store.
+// - `url`, `driver`: the reader of URLs, and the way from one to a store. `prefixed`: keys below a prefix.
 // - `register`: a key in one row. `io`: the home of connections.
 
 mod capabilities;
@@ -178,6 +178,7 @@ mod erased;
 mod fault;
 pub mod io;
 mod member;
+mod prefixed;
 pub mod register;
 mod terms;
 pub mod url;
@@ -196,6 +197,7 @@ pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim, Listening, Request};
 pub use fault::{Fault, FaultKind, NotReplicated};
 pub use member::{Member, MemberClaim, Probe, SEEN_WITHIN};
+pub(crate) use prefixed::Prefix;
 pub use terms::{Replicas, Terms};
 pub use url::{Scheme, StoreUrl, UrlError, UrlPart};
 

@@ -15,6 +15,7 @@ use super::service::Service;
 use super::stats::{Counters, IdempotencyStats};
 use crate::client::LockClient;
 use crate::error::AlreadyInstalled;
+use crate::key::Key;
 #[cfg(feature = "metrics")]
 use crate::labels::Repeat;
 use crate::options::LockOptions;
@@ -61,7 +62,8 @@ impl Idempotency {
     /// `service` is whose records these are: the name of the service and of its stage, such as
     /// `"shop-staging"`, 1 to 128 bytes, the same in all its processes. Those of another name are
     /// out of reach, so that services and stages may share a store. It is checked by
-    /// [`check`](Self::check).
+    /// [`check`](Self::check). Those under another [`prefix`](crate::ClientBuilder::prefix) of the
+    /// lock client are, too.
     #[must_use]
     pub fn new(service: impl AsRef<str>, locks: LockClient, store: impl RecordStore) -> Self {
         let service: Arc<str> = service.as_ref().into();
@@ -70,7 +72,7 @@ impl Idempotency {
         let (flights, counters) = (Arc::default(), Counters::default());
         let shared =
             Arc::new(Service { locks, store, flights, counters, tasks: watch::Sender::new(0) });
-        let ids = Ids::new(&service, SECRET_DEFAULT);
+        let ids = ids(&shared, &service, SECRET_DEFAULT);
         Self { shared, service, ids, old: None, options }
     }
 
@@ -86,7 +88,7 @@ impl Idempotency {
     pub fn with_secret(mut self, secret: impl AsRef<[u8]>) -> Self {
         let secret = secret.as_ref();
         self.options.secret_bytes = secret.len();
-        self.ids = Ids::new(&self.service, secret);
+        self.ids = ids(&self.shared, &self.service, secret);
         self
     }
 
@@ -110,7 +112,7 @@ impl Idempotency {
     pub fn with_old_secret(mut self, secret: impl AsRef<[u8]>) -> Self {
         let secret = secret.as_ref();
         self.options.old_secret_bytes = Some(secret.len());
-        self.old = Some(Old::new(Ids::new(&self.service, secret), &self.shared));
+        self.old = Some(Old::new(ids(&self.shared, &self.service, secret), &self.shared));
         self
     }
 
@@ -300,6 +302,10 @@ impl Idempotency {
     pub fn global() -> Option<Self> {
         GLOBAL.get().cloned()
     }
+}
+
+fn ids(shared: &Service, service: &str, secret: &[u8]) -> Ids {
+    Ids::new(service, shared.locks.prefix().map(Key::as_str), secret)
 }
 
 impl fmt::Debug for Idempotency {

@@ -77,8 +77,8 @@ impl KeyParts {
         let dropped = self.dropped_bytes;
         match Key::from_segments(&self.segments) {
             Ok(key) if self.failed => Err(KeyError::Display { key: key.to_string() }),
-            Err(KeyError::TooLong { key, bytes }) => {
-                Err(KeyError::TooLong { key, bytes: bytes + dropped })
+            Err(KeyError::TooLong { key, bytes, max }) => {
+                Err(KeyError::TooLong { key, bytes: bytes + dropped, max })
             }
             other => other,
         }

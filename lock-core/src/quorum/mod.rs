@@ -106,6 +106,7 @@ use crate::backend::{
 };
 use crate::ground::wall;
 use crate::key::Key;
+use crate::limits::KEY_BYTES_MAX;
 use crate::view::Inspection;
 
 /// A store that grants a key where a majority of its members, stores of their own, has granted it.
@@ -301,14 +302,15 @@ impl<B: Backend<Claim: MemberClaim>> Backend for Quorum<B> {
     type Claim = QuorumClaim<B>;
 
     fn capabilities(&self) -> Capabilities {
-        let leases = self.members.all.iter().map(|member| member.capabilities().lease_min);
+        let each = || self.members.all.iter().map(|member| member.capabilities());
         Capabilities {
             fencing: true,
             push: self.promise(|member| member.push),
             force_release: self.promise(|member| member.force_release),
             in_process: self.promise(|member| member.in_process),
-            lease_min: leases.max().unwrap_or(Duration::ZERO),
+            lease_min: each().map(|member| member.lease_min).max().unwrap_or(Duration::ZERO),
             lease_max: self.members.lease_max,
+            key_bytes_max: each().map(|member| member.key_bytes_max).min().unwrap_or(KEY_BYTES_MAX),
             ..Capabilities::none()
         }
     }

@@ -57,11 +57,18 @@ fn under(secret: &[u8]) -> Hmac<Sha256> {
 }
 
 impl Ids {
-    /// Two services that share a secret, as the one that everybody knows, have no id in common.
-    pub(crate) fn new(service: &str, secret: &[u8]) -> Self {
+    /// Two services that share a secret, as the one that everybody knows, have no id in common. Nor
+    /// have two prefixes of the lock client: a record is no other's whose lock is another one.
+    pub(crate) fn new(service: &str, prefix: Option<&str>, secret: &[u8]) -> Self {
         let mut mac = under(secret);
         mac.update(&(service.len() as u64).to_be_bytes());
         mac.update(service.as_bytes());
+        if let Some(prefix) = prefix {
+            // No scope has this tag.
+            mac.update(&[3]);
+            mac.update(&(prefix.len() as u64).to_be_bytes());
+            mac.update(prefix.as_bytes());
+        }
         Self(mac)
     }
 
@@ -121,8 +128,8 @@ mod tests {
 
     #[test]
     fn an_id_shows_neither_scope_nor_key() {
-        let id =
-            Ids::new("shop", b"a secret of the service").id(&Scope::of("tenant-1"), b"order-42");
+        let id = Ids::new("shop", None, b"a secret of the service")
+            .id(&Scope::of("tenant-1"), b"order-42");
         for text in [format!("{id}"), format!("{id:?}")] {
             assert!(!text.contains("tenant") && !text.contains("order"), "{text}");
         }
@@ -132,22 +139,30 @@ mod tests {
 
     #[test]
     fn another_secret_gives_another_id() {
-        let id = |secret: &[u8]| Ids::new("shop", secret).id(&Scope::Global, b"k");
+        let id = |secret: &[u8]| Ids::new("shop", None, secret).id(&Scope::Global, b"k");
         assert_ne!(id(b"one secret"), id(b"another"));
     }
 
     #[test]
     fn another_service_gives_another_id_whatever_is_asked_of_it() {
         let id = |service: &str, scope: &'static str, key: &[u8]| {
-            Ids::new(service, b"secret").id(&Scope::of(scope), key)
+            Ids::new(service, None, b"secret").id(&Scope::of(scope), key)
         };
         assert_ne!(id("shop", "t", b"k"), id("shop-staging", "t", b"k"));
         assert_ne!(id("shop", "t", b"k"), id("sho", "pt", b"k"));
     }
 
     #[test]
+    fn another_prefix_gives_another_id() {
+        let id = |service, prefix| Ids::new(service, prefix, b"secret").id(&Scope::of("t"), b"k");
+        assert_ne!(id("shop", None), id("shop", Some("staging")));
+        assert_ne!(id("shop", Some("canary")), id("shop", Some("staging")));
+        assert_ne!(id("shop", Some("a")), id("shopa", None));
+    }
+
+    #[test]
     fn a_stored_fingerprint_is_of_one_secret_one_record_and_one_request() {
-        let (one, other) = (Ids::new("s", b"one secret"), Ids::new("s", b"another"));
+        let (one, other) = (Ids::new("s", None, b"one secret"), Ids::new("s", None, b"another"));
         let [a, b] = [b"a", b"b"].map(|key| one.id(&Scope::Global, key));
         let asked = Fingerprint::new([1; 32]);
         let sealed = one.seal(a, asked);
@@ -164,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_global_scope_is_none_of_the_named_ones() {
-        let ids = Ids::new("shop", b"secret");
+        let ids = Ids::new("shop", None, b"secret");
         assert_ne!(ids.id(&Scope::Global, b"k"), ids.id(&Scope::of(""), b"k"));
     }
 
@@ -174,7 +189,7 @@ mod tests {
             a in ("[ab\0]{0,3}", prop::collection::vec(97_u8..99, 0..4)),
             b in ("[ab\0]{0,3}", prop::collection::vec(97_u8..99, 0..4)),
         ) {
-            let ids = Ids::new("shop", b"secret");
+            let ids = Ids::new("shop", None, b"secret");
             let id = |(scope, key): &(String, Vec<u8>)| ids.id(&Scope::of(scope.clone()), key);
             prop_assert_eq!(id(&a) == id(&b), a == b);
         }

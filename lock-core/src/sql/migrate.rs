@@ -64,7 +64,7 @@ enum Config {
 impl Config {
     fn of(url: &str) -> Result<Self, ConnectError> {
         // A scheme whose feature is missing is refused by its reader.
-        let (_place, url) = StoreUrl::parse_at(url, &[SQLITE, POSTGRES, MYSQL, MARIADB])?;
+        let (_place, url) = StoreUrl::parse_at(url, &[SQLITE, POSTGRES, MYSQL, MARIADB], &[])?;
         #[cfg(feature = "postgres")]
         if url.scheme() == POSTGRES.name() {
             return Ok(Self::Postgres(Box::new(PostgresConfig::of(&url)?)));

@@ -15,6 +15,7 @@ mod modes;
 mod multi;
 mod mute;
 mod names;
+mod prefix;
 mod release;
 mod revoke;
 mod scale;

@@ -147,6 +147,8 @@ function show() {
     rows.delete(key);
     leases.delete(key);
   }
+  $('prefix').hidden = !snapshot.prefix;
+  put($('prefix'), snapshot.prefix ? `below ${snapshot.prefix}:` : '');
   $('none').hidden = rows.size > 0;
   const note = $('note');
   note.hidden = snapshot.keys_omitted === 0;

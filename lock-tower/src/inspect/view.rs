@@ -22,6 +22,7 @@ pub(super) fn snapshot<V>(desk: &Desk<V>) -> Value {
     keys.sort_unstable_by(rank);
     json!({
         "keys": keys.iter().map(row).collect::<Vec<_>>(),
+        "prefix": desk.locks.prefix().map(Key::as_str),
         "keys_omitted": omitted,
         "force_release": desk.guard.is_some() && capabilities.force_release,
         "refresh_ms": ms(desk.refresh),

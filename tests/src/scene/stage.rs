@@ -99,6 +99,16 @@ impl Stage<'_> {
         Client { locks, line }
     }
 
+    /// A client whose keys are below a prefix, as the URL says.
+    pub(super) async fn client_below(&self, prefix: &str) -> Client {
+        let line = self.layout().line_of(&self.scope, Tempo::Patient);
+        let mark = if line.url().contains('?') { '&' } else { '?' };
+        let url = format!("{}{mark}prefix={prefix}", line.url());
+        let lease = self.times(Tempo::Patient).lease;
+        let locks = support::connect_in(self.rival(), &url, lease).await;
+        Client { locks, line }
+    }
+
     /// A mode that nobody can have beside a holder.
     fn rival(&self) -> Mode {
         match self.mode {

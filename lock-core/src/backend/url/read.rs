@@ -34,7 +34,12 @@ fn bad(part: UrlPart, reason: impl Into<String>) -> UrlError {
     UrlError::new(part, reason.into())
 }
 
-pub(super) fn read(url: &str, schemes: &[Scheme]) -> Result<(usize, Read), UrlError> {
+/// Reads a URL of one of these schemes, which may have the parameters `beside` those of its own.
+pub(super) fn read(
+    url: &str,
+    schemes: &[Scheme],
+    beside: &[&'static str],
+) -> Result<(usize, Read), UrlError> {
     let (number, tls, rest) = find(url, schemes)?;
     let scheme = schemes[number];
     let odd = |c: char| c == '#' || c.is_control();
@@ -50,7 +55,9 @@ pub(super) fn read(url: &str, schemes: &[Scheme]) -> Result<(usize, Read), UrlEr
     }
     let (hosts, logins) = hosts(authority, &scheme)?;
     let path = decoded_path(path, &scheme)?;
-    let params = params(query, &scheme, tls)?;
+    let known: Known =
+        beside.iter().map(|name| (*name, false)).chain(scheme.known_params(tls)).collect();
+    let params = params(query, &scheme, tls, &known)?;
     Ok((number, Read { scheme, tls, hosts, logins, path, params }))
 }
 
@@ -209,14 +216,17 @@ fn decoded_path(path: &str, scheme: &Scheme) -> Result<String, UrlError> {
     }
 }
 
-fn params(query: &str, scheme: &Scheme, tls: bool) -> Result<Vec<Param>, UrlError> {
+/// The parameters that there may be, and whether each is a secret.
+type Known = Vec<(&'static str, bool)>;
+
+fn params(query: &str, scheme: &Scheme, tls: bool, known: &Known) -> Result<Vec<Param>, UrlError> {
     let mut params = Vec::<Param>::new();
     for piece in query.split('&').filter(|_| !query.is_empty()) {
         let (given, value) = piece.split_once('=').unwrap_or((piece, ""));
-        let Some((name, secret)) = scheme.known_params(tls).find(|(name, _)| *name == given) else {
+        let Some((name, secret)) = known.iter().copied().find(|(name, _)| *name == given) else {
             // It may be what follows an `&` in a secret.
             let shown = piece.contains('=') && !params.iter().any(|param| param.secret);
-            return Err(unknown_param(given, shown, scheme, tls));
+            return Err(unknown_param(given, shown, scheme, tls, known));
         };
         let refused = |what: &str| bad(UrlPart::Parameters, format!("`{name}` {what}"));
         if params.iter().any(|param| param.name == name) {
@@ -231,7 +241,7 @@ fn params(query: &str, scheme: &Scheme, tls: bool) -> Result<Vec<Param>, UrlErro
     Ok(params)
 }
 
-fn unknown_param(given: &str, shown: bool, scheme: &Scheme, tls: bool) -> UrlError {
+fn unknown_param(given: &str, shown: bool, scheme: &Scheme, tls: bool, known: &Known) -> UrlError {
     let spelled = scheme.spelled(tls);
     if matches!(given, "tls" | "ssl") && scheme.tls.is_some() {
         let reason = format!("TLS is part of the scheme: `{}:`", scheme.spelled(true));
@@ -245,7 +255,7 @@ fn unknown_param(given: &str, shown: bool, scheme: &Scheme, tls: bool) -> UrlErr
         true => format!("`{given}` is unknown"),
         false => "one is unknown, or is no `name=value`".to_owned(),
     };
-    let known: Vec<_> = scheme.known_params(tls).map(|(name, _)| format!("`{name}`")).collect();
+    let known: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
     let takes = match &known[..] {
         [] => format!("`{spelled}:` takes none"),
         known => format!("`{spelled}:` takes {}, and an `&` in a value is `%26`", known.join(", ")),

@@ -18,12 +18,17 @@ impl StoreUrl {
     ///
     /// [`UrlError`] says which part is refused, and never repeats a secret.
     pub fn parse(url: &str, schemes: &[Scheme]) -> Result<Self, UrlError> {
-        Self::parse_at(url, schemes).map(|(_, url)| url)
+        Self::parse_at(url, schemes, &[]).map(|(_, url)| url)
     }
 
-    /// Also the place of the scheme among those given.
-    pub(crate) fn parse_at(url: &str, schemes: &[Scheme]) -> Result<(usize, Self), UrlError> {
-        read::read(url, schemes).map(|(place, read)| (place, Self(read)))
+    /// Also the place of the scheme among those given. The URL may have the parameters `beside` those
+    /// of its scheme.
+    pub(crate) fn parse_at(
+        url: &str,
+        schemes: &[Scheme],
+        beside: &[&'static str],
+    ) -> Result<(usize, Self), UrlError> {
+        read::read(url, schemes, beside).map(|(place, read)| (place, Self(read)))
     }
 
     /// The scheme, without `+tls`.

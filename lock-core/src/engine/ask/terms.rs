@@ -43,6 +43,7 @@ pub(crate) fn check(
     key: &Key,
     capabilities: &Capabilities,
 ) -> Result<(), Rejection> {
+    capabilities.check_key(key)?;
     let Capabilities { lease_min, lease_max, .. } = *capabilities;
     let refuse = |option, given, min, max| {
         Err(Rejection::OutOfBounds { key: key.clone(), option, given, min, max })

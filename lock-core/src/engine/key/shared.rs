@@ -13,6 +13,7 @@ use super::closed::Closed;
 use crate::backend::{Capabilities, DynBackend, Fault, FaultKind};
 use crate::engine::conduct::{Conductor, Kept, foreign};
 use crate::ground::{Plus as _, background, clock};
+use crate::key::{Key, KeyError};
 use crate::options::{Background, LockOptions};
 
 /// State that the handles, guards and keys `K` of one client share.
@@ -55,6 +56,11 @@ impl<K: Kept> SharedBy<K> {
             leaving: AtomicUsize::new(0),
             quiet: Notify::new(),
         }
+    }
+
+    /// A key that the store has room for.
+    pub(crate) fn checked(&self, key: Result<Key, KeyError>) -> Result<Key, KeyError> {
+        key.and_then(|key| self.capabilities.check_key(&key).map(|()| key))
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -53,6 +53,9 @@ impl fmt::Debug for MultiAcquire {
 /// Tries to have all, until one try succeeds or there is to be no further one.
 async fn acquire(plan: Plan, keys: KeySet) -> Result<MultiLockGuard, AcquireError> {
     let keys = keys.0?;
+    for key in &keys {
+        plan.shared.capabilities.check_key(key).map_err(Rejection::from)?;
+    }
     if let Some(first) = keys.first() {
         check(&plan.options, first, &plan.shared.capabilities)?;
         let given = plan.options.min_hold;

@@ -90,7 +90,7 @@ impl SqlRecords {
     ///
     /// A file or a table may have been made.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        let (_place, url) = StoreUrl::parse_at(url, &[SQLITE, POSTGRES, MYSQL, MARIADB])?;
+        let (_place, url) = StoreUrl::parse_at(url, &[SQLITE, POSTGRES, MYSQL, MARIADB], &[])?;
         let table = named(&url, "table")?.unwrap_or(TableName::known(TABLE));
         #[cfg(feature = "postgres")]
         if url.scheme() == POSTGRES.name() {

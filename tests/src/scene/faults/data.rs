@@ -58,6 +58,29 @@ pub(crate) async fn strange_keys_are_locks_of_their_own(stage: &mut Stage<'_>) {
     stage.nothing_left([locks, other]).await;
 }
 
+/// F33 (V6): a key below a prefix is that of all clients of the prefix, and of nobody else.
+pub(crate) async fn clients_of_two_prefixes_have_no_key_in_common(stage: &mut Stage<'_>) {
+    let one = stage.client_below("a").await;
+    let again = stage.client_below("a").await;
+    let other = stage.client_below("b").await;
+    let none = stage.client(Tempo::Patient).await;
+    let key = stage.key("k");
+    let held = one.lock(&key).await.expect("a free key");
+    assert_eq!(held.key().as_str(), key);
+    for locks in [&other, &none] {
+        let guard = locks.lock(&key).try_acquire().await.expect("an answer");
+        guard.expect("another key").release().await.expect("a release");
+        assert_eq!(locks.inspect(&key).await.expect("an answer").holders.len(), 0);
+    }
+    assert!(again.lock(&key).try_acquire().await.expect("an answer").is_none(), "the same key");
+    assert_eq!(again.inspect(&key).await.expect("an answer").holders.len(), 1);
+    let placed = none.inspect(format!("a:{key}")).await.expect("an answer");
+    assert_eq!(placed.holders.len(), 1, "the name that the store has");
+    held.release().await.expect("a release");
+    again.lock(&key).await.expect("a free key").release().await.expect("a release");
+    stage.nothing_left([one, again, other, none]).await;
+}
+
 /// F33 (V8): a key without a byte, or of 1 MB, is refused with an error of a sane length.
 pub(crate) async fn empty_and_enormous_keys_are_refused_and_nothing_is_sent(stage: &mut Stage<'_>) {
     let locks = stage.client(Tempo::Patient).await;
