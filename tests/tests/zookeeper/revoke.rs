@@ -11,7 +11,7 @@ use crate::support::*;
 #[tokio::test]
 async fn a_holder_that_ignores_a_request_to_give_way_asks_at_its_renewals_only() {
     let server = Zoo::start().await;
-    let locks = connect(&server.at(SHORT)).await;
+    let locks = connect(&server.at(STEADY)).await;
     let rival = connect(&server.at(LONG)).await;
     let guard = locks.lock("k").await.unwrap();
     assert!(rival.request_revoke("k").await.unwrap());
@@ -20,7 +20,7 @@ async fn a_holder_that_ignores_a_request_to_give_way_asks_at_its_renewals_only()
     eventually("renewals", || locks.stats().renewals >= stats.renewals + 6).await;
     let (now, took) = (locks.stats(), start.elapsed());
     // A session is good for two fifths of its timeout at least, and is renewed at a third of that.
-    assert!(took > SHORT / 2, "six renewals took {took:?}");
+    assert!(took > STEADY / 2, "six renewals took {took:?}");
     let asked = now.store_requests - stats.store_requests;
     assert!(asked < 40, "{asked} requests in {took:?}");
     assert!(guard.is_held() && guard.is_revoke_requested());

@@ -120,8 +120,8 @@ async fn a_predecessor_that_may_not_be_read_is_waited_for() {
 #[tokio::test]
 async fn a_holder_that_may_not_read_its_own_node_asks_at_its_renewals_only() {
     let server = Zoo::start().await;
-    let locks = connect(&server.at(SHORT)).await;
-    let ticking = connect(&server.at(SHORT)).await;
+    let locks = connect(&server.at(STEADY)).await;
+    let ticking = connect(&server.at(STEADY)).await;
     let clock = ticking.lock("ticking").await.unwrap();
     let guard = locks.lock("k").await.unwrap();
     eventually("it watches", || server.watches() >= 4).await;

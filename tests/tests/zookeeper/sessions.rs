@@ -175,7 +175,7 @@ async fn a_waiter_whose_sessions_do_not_last_ends_with_its_budget() {
 #[tokio::test]
 async fn a_session_whose_own_node_is_deleted_makes_it_again_and_goes_on() {
     let server = Zoo::start().await;
-    let locks = connect(&server.at(SHORT)).await;
+    let locks = connect(&server.at(STEADY)).await;
     let guard = locks.lock("k").await.unwrap();
     let (session, _) = server.holder("k").unwrap();
     let own = format!("/{{lock-sessions}}/{session:#x}");
@@ -199,7 +199,7 @@ async fn a_session_whose_own_node_is_deleted_makes_it_again_and_goes_on() {
 #[tokio::test]
 async fn a_client_whose_node_is_deleted_while_it_is_idle_takes_locks_as_ever() {
     let server = Zoo::start().await;
-    let locks = connect(&server.at(SHORT)).await;
+    let locks = connect(&server.at(STEADY)).await;
     let session = server.sessions()[0].id;
     let own = format!("/{{lock-sessions}}/{session:#x}");
     assert!(server.delete(&own));

@@ -17,6 +17,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(500);
 /// A session that tests wait the end of.
 pub(crate) const SHORT: Duration = Duration::from_secs(2);
 
+/// A session that ends nowhere but is to pass, of a holder who must not lose it to a busy machine.
+pub(crate) const STEADY: Duration = Duration::from_secs(4);
+
 /// A session that outlives each fault of a test; a waiter of it asks again after a third.
 pub(crate) const LONG: Duration = Duration::from_secs(9);
 
