@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     /// overload, burst, zk-single, zk-hot-64, zk-strict, zk-handoff, sqlite-single, sqlite-hot-64,
     /// sqlite-processes, postgres-single, postgres-hot-64, postgres-processes, postgres-held,
     /// mariadb-single, mariadb-hot-64, mariadb-processes, mariadb-held, etcd-single, etcd-hot-64,
-    /// etcd-strict. All by default.
+    /// etcd-strict, scale. All by default.
     pub(crate) names: Vec<String>,
     /// How often each work measures each rival.
     #[arg(long, default_value_t = 3)]
@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     /// A quarter of the time and of the keys, once. For a look, not for a claim.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Draws what `scale` measured into docs/scale.svg.
+    #[arg(long)]
+    pub(crate) plot: bool,
     /// Prints JSON instead of markdown.
     #[arg(long)]
     pub(crate) json: bool,

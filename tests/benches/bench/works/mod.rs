@@ -10,6 +10,7 @@ mod one_process;
 mod overload;
 mod processes;
 mod quorum;
+mod scale;
 mod sharing;
 pub(crate) mod single;
 mod sqlite;
@@ -60,9 +61,10 @@ pub(crate) enum Name {
     EtcdSingle,
     EtcdHot64,
     EtcdStrict,
+    Scale,
 }
 
-const ALL: [Name; 35] = [
+const ALL: [Name; 36] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -98,6 +100,7 @@ const ALL: [Name; 35] = [
     Name::EtcdSingle,
     Name::EtcdHot64,
     Name::EtcdStrict,
+    Name::Scale,
 ];
 
 /// The works of the wanted names, and for what is no name those that contain it; all if none is wanted.
@@ -152,6 +155,7 @@ impl Name {
             Name::EtcdSingle => "etcd-single",
             Name::EtcdHot64 => "etcd-hot-64",
             Name::EtcdStrict => "etcd-strict",
+            Name::Scale => "scale",
         }
     }
 
@@ -192,6 +196,7 @@ impl Name {
             Name::EtcdSingle => etcd::single(arguments).await,
             Name::EtcdHot64 => etcd::hot_64(arguments).await,
             Name::EtcdStrict => etcd::strict(arguments).await,
+            Name::Scale => scale::run(arguments).await,
         }
     }
 
