@@ -12,6 +12,7 @@ use crate::engine::{Closed, KeySet, OneKey, Served, Shared};
 use crate::error::{AlreadyInstalled, OperatorError, UnavailableError};
 use crate::ground::clock;
 use crate::key::{IntoKey, Key};
+use crate::limits::NAME_BYTES_MAX;
 use crate::lockable::Lockable;
 use crate::memory::Memory;
 use crate::options::{Background, LockOptions};
@@ -206,7 +207,7 @@ impl LockClient {
     /// A client of a backend of your own, see [`backend`](crate::backend).
     #[must_use]
     pub fn with_backend(backend: impl Backend) -> Self {
-        Self::make(Arc::new(backend), LockOptions::default(), WAITERS_PER_KEY_MAX, None)
+        Self::make(Arc::new(backend), LockOptions::default(), WAITERS_PER_KEY_MAX, None, None)
     }
 
     /// The same with choices of your own: those of a client that a URL names, except for what
@@ -240,8 +241,9 @@ impl LockClient {
         defaults: LockOptions,
         waiters: usize,
         background: Option<Background>,
+        label: Option<&'static str>,
     ) -> Self {
-        let shared = Arc::new(Shared::new(backend, defaults, waiters, background));
+        let shared = Arc::new(Shared::new(backend, defaults, waiters, background, label));
         Self { _last: Arc::new(Last(shared.clone())), shared }
     }
 
@@ -503,6 +505,7 @@ pub struct ClientBuilder {
     waiters_per_key_max: usize,
     background: Option<Background>,
     prefix: Option<String>,
+    label: Option<String>,
     drivers: Vec<Driver>,
     pools: Pools,
 }
@@ -523,6 +526,7 @@ impl ClientBuilder {
             waiters_per_key_max: WAITERS_PER_KEY_MAX,
             background: None,
             prefix: None,
+            label: None,
             drivers: Vec::new(),
             pools: Pools::default(),
         }
@@ -571,6 +575,19 @@ impl ClientBuilder {
     #[doc(alias("namespace", "key_prefix"))]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// What the claims of this client say of who asks, such as `checkout@web-3` (default: the host and
+    /// the process id; 1 to 128 bytes, no control characters, no `_` in front). Operators see it with the
+    /// [`name`](crate::LockBuilder::name) of the acquire in [`inspect`](LockClient::inspect) and on the
+    /// inspector's page, where the store has a place for it: ZooKeeper, etcd and the databases.
+    ///
+    /// The text is kept for as long as the process lives, so give each client one, and not each
+    /// request.
+    #[doc(alias("client name", "owner", "instance"))]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
         self
     }
 
@@ -645,13 +662,14 @@ impl ClientBuilder {
     /// As [`LockClient::connect`]. [`ConnectError::Pools`] when pools were given that nothing would
     /// go through, as with a backend of your own. [`ConnectError::SchemeTaken`] and
     /// [`ConnectError::SchemeName`] for a driver whose scheme cannot be its own.
-    /// [`ConnectError::Prefix`] for a prefix that is none.
+    /// [`ConnectError::Prefix`] for a prefix that is none, [`ConnectError::Label`] for such a label.
     ///
     /// # Cancel safety
     ///
     /// Nothing is left behind when it is dropped.
     pub async fn connect(self) -> Result<LockClient, ConnectError> {
         let own = self.prefix.as_deref().map(Prefix::new).transpose()?;
+        let label = self.label.map(checked_label).transpose()?;
         let (backend, prefix) = match self.store {
             Store::At(url) => connect::backend(&url, self.drivers, self.pools).await?,
             #[cfg(feature = "redis")]
@@ -665,7 +683,19 @@ impl ClientBuilder {
             Some(prefix) => prefix.over(backend),
             None => backend,
         };
-        Ok(LockClient::make(backend, self.defaults, self.waiters_per_key_max, self.background))
+        let (defaults, waiters) = (self.defaults, self.waiters_per_key_max);
+        Ok(LockClient::make(backend, defaults, waiters, self.background, label))
+    }
+}
+
+/// The label, for as long as the process lives: each claim has it.
+fn checked_label(label: String) -> Result<&'static str, ConnectError> {
+    match label.len() {
+        // Words of a store's own begin with an underscore, as `__REVOKE__` does.
+        1..=NAME_BYTES_MAX if !label.contains(char::is_control) && !label.starts_with('_') => {
+            Ok(label.leak())
+        }
+        bytes => Err(ConnectError::Label { bytes }),
     }
 }
 

@@ -197,8 +197,14 @@ pub enum KeyError {
     },
 }
 
-/// A value that can be given where a key is wanted: text (see [`Key::new`]), a [`Key`], or the
-/// result of making one, whose error is then reported by the acquire.
+/// A value that can be given where a key is wanted: text (see [`Key::new`]), an integer, a `Uuid`
+/// (feature `uuid`), a [`Key`], or the result of making one, whose error is then reported by the
+/// acquire.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no key",
+    label = "expected text, an integer, a `Key`, or the result of making one",
+    note = "of several values, or of text from outside: `Key::from_segments([\"order\", &id])`"
+)]
 pub trait IntoKey {
     /// Makes the key.
     ///
@@ -238,6 +244,27 @@ impl IntoKey for &Key {
     }
 }
 
+macro_rules! of_integers {
+    ($($integer:ty)*) => {$(
+        /// Its decimal digits.
+        impl IntoKey for $integer {
+            fn into_key(self) -> Result<Key, KeyError> {
+                Key::new(&self.to_string())
+            }
+        }
+    )*};
+}
+
+of_integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
+
+/// Its hyphenated form.
+#[cfg(feature = "uuid")]
+impl IntoKey for uuid::Uuid {
+    fn into_key(self) -> Result<Key, KeyError> {
+        Key::new(self.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()))
+    }
+}
+
 impl IntoKey for Result<Key, KeyError> {
     fn into_key(self) -> Result<Key, KeyError> {
         self
@@ -266,6 +293,18 @@ mod tests {
         let error = Key::new(&"\n".repeat(1 << 20)).unwrap_err().to_string();
         assert!(error.contains("3145728 bytes") && error.contains("512"), "{error}");
         assert!(error.len() < 200 && !error.contains('\n'));
+    }
+
+    #[test]
+    fn integers_and_uuids_are_keys() {
+        let text = |key: Result<Key, KeyError>| key.unwrap().to_string();
+        assert_eq!(text(42_u64.into_key()), "42");
+        assert_eq!(text(i128::MIN.into_key()), i128::MIN.to_string());
+        #[cfg(feature = "uuid")]
+        assert_eq!(
+            text(uuid::Uuid::from_u128(0xAB).into_key()),
+            "00000000-0000-0000-0000-0000000000ab"
+        );
     }
 
     #[test]

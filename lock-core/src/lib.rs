@@ -40,6 +40,7 @@
 //! | several keys, all or none | [`LockClient::lock_all`] |
 //! | one leader of many processes | [`LockClient::election`] |
 //! | an `async fn` under a lock | `#[distributed_lock]` |
+//! | a lock for a plain thread | [`blocking::wait`] |
 //! | a request that runs once per idempotency key | `idempotency`, `#[idempotent]` |
 //! | an HTTP route under a lock, or run once per key | the crate `lock-tower` |
 //!
@@ -59,6 +60,7 @@
 //! | `etcd`, `etcd-tls` | etcd, in one line with Go's `concurrency` | |
 //! | `idempotency` | one execution per key, its outcome replayed; on by `lock-tower` | |
 //! | `idempotent` | `#[idempotent]` | |
+//! | `uuid` | `Uuid` as a key | |
 //! | `metrics` | counters and histograms by the facade of the crate `metrics` | |
 //! | `test-util` | the conformance suite, for authors of backends | |
 //!
@@ -89,6 +91,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod backend;
+pub mod blocking;
 mod builder;
 mod client;
 mod connect;
@@ -107,6 +110,7 @@ pub mod idempotency;
 pub mod key;
 mod labels;
 pub mod limits;
+mod lock_name;
 mod lockable;
 #[cfg(feature = "macros")]
 mod macro_support;

@@ -32,6 +32,13 @@ impl Args {
     }
 }
 
+impl Args {
+    /// Whether this word was given.
+    pub(crate) fn say(&self, word: &str) -> bool {
+        self.given.iter().any(|given| given.name == word)
+    }
+}
+
 impl Given {
     fn parse(input: ParseStream<'_>, options: &[&str]) -> syn::Result<Self> {
         // `crate` is a keyword, and so not an `Ident` to syn's plain parser.

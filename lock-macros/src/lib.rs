@@ -30,8 +30,9 @@ use proc_macro2::TokenStream;
 use syn::parse::{ParseStream, Parser as _};
 
 use crate::args::Args;
+use crate::target::{Form, Target};
 
-/// Runs an `async fn` under a distributed lock: the body starts when the lock is held, and never
+/// Runs an `async fn`, or a plain one, under a distributed lock: the body starts when the lock is held, and never
 /// without it.
 ///
 /// Use it as `lock_core::distributed_lock` (features `macros` and, for handlers, `axum`: both are on
@@ -90,6 +91,7 @@ use crate::args::Args;
 /// | `on_lost` | `"cancel"` or `"report"` | `"cancel"` |
 /// | `when` | a `bool`: where it is false, the body runs without a lock | `true` |
 /// | `reentrant` | a `bool`: whether a call inside of another for the same key goes on | the client's, `true` |
+/// | `blocking` | a word without a value: the function is a plain `fn`, whose thread waits, see below | |
 /// | `crate` | the path of lock-core, where it is re-exported | `::lock_core` |
 ///
 /// A duration is a literal, such as `"250ms"` or `"1m 30s"`, which the compiler checks. Or it is an
@@ -141,7 +143,8 @@ use crate::args::Args;
 /// `E: From<AcquireError>`, and axum's `Response`. For `impl IntoResponse` the failure is a
 /// response of its own. For anything else, or another answer, give `on_busy`. A closure, or the
 /// path of a function, is called with the `AcquireError` and returns the function's value; with
-/// `impl IntoResponse` that is any response. Any other expression is the value itself.
+/// `impl IntoResponse` that is any response. Any other expression is the value itself, as is a
+/// constant, whose name is in capitals.
 ///
 /// As a response the `AcquireError` is a problem document (`lock_core::problem::Problem`, RFC 9457), the same
 /// that `lock_tower::LockLayer` answers with:
@@ -186,6 +189,14 @@ use crate::args::Args;
 /// that goes on with the same token (`reentrant`). Of two such calls at once, one waits for the
 /// other. Such a call is under the `lease` and the `hold` of the first. A spawned task is outside,
 /// see `LockScope`.
+///
+/// # Plain functions
+///
+/// With `blocking` the attribute stands on a plain `fn`, for a thread of its own or
+/// `spawn_blocking`: `#[distributed_lock(key = "report", client = locks, blocking)]`. Its thread
+/// stands still while it waits for the lock. It panics where the thread polls the tasks of a Tokio
+/// runtime, see `lock_core::blocking::wait`. A body that is not async can't be stopped: where the
+/// lock was lost meanwhile, the function fails when its body is done.
 ///
 /// # Cancel safety
 ///
@@ -328,8 +339,12 @@ fn expanded(
 }
 
 fn lock(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
-    let target = target::Target::parse(item, "distributed_lock")?;
     let args = (|input: ParseStream<'_>| Args::parse(input, &rules::OPTIONS)).parse2(args)?;
+    let form = match args.say(rules::BLOCKING) {
+        true => Form::Blocking,
+        false => Form::AsyncOr(rules::OR_BLOCKING),
+    };
+    let target = Target::parse(item, "distributed_lock", form)?;
     let plan = valid::plan(args, &target)?;
     Ok(expand::expand(target, &plan))
 }

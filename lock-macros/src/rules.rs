@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The options in the order in which errors list them.
-pub(crate) const OPTIONS: [&str; 18] = [
+pub(crate) const OPTIONS: [&str; 19] = [
     "key",
     "keys",
     "client",
@@ -21,6 +21,7 @@ pub(crate) const OPTIONS: [&str; 18] = [
     "on_lost",
     "when",
     "reentrant",
+    "blocking",
     "crate",
 ];
 
@@ -39,7 +40,10 @@ pub(crate) const WITHOUT_IDEMPOTENT: &str = "`#[idempotent]` is the feature `ide
     lock-core, which is off: add `features = [\"idempotent\"]` to lock-core in Cargo.toml";
 
 /// Those that stand alone, without a value.
-pub(crate) const BARE: [&str; 1] = ["shared"];
+pub(crate) const BARE: [&str; 2] = ["shared", BLOCKING];
+
+/// The word that a plain function needs.
+pub(crate) const BLOCKING: &str = "blocking";
 
 // The bounds are lock-core's, which a macro crate can't depend on; a test below compares them.
 
@@ -94,6 +98,12 @@ pub(crate) fn not_async(attribute: &str) -> String {
          to block its thread"
     )
 }
+
+pub(crate) const NOT_BLOCKING: &str =
+    "`blocking` is for a plain `fn`; an `async fn` waits without it";
+pub(crate) const BLOCKING_FUTURE: &str = "a function that is `blocking` must not return a future: \
+     the lock would be given up before that runs; write an `async fn`";
+pub(crate) const OR_BLOCKING: &str = "; where it may, say `blocking`";
 
 pub(crate) fn no_body(attribute: &str) -> String {
     format!(

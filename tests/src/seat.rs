@@ -44,6 +44,7 @@ impl Seat {
             tokens_likely: 0,
             queues: true,
             name: None,
+            label: None,
             replicas: None,
         };
         Self { claim: backend.claim(&Key::new(key).expect("a key"), id, terms) }

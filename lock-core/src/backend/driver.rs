@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::url::{Scheme, StoreUrl, UrlError, UrlPart};
 use super::{Backend, DynBackend, Fault};
 use crate::key::KeyError;
+use crate::limits::NAME_BYTES_MAX;
 
 /// A store that URLs can name: their scheme, and how to connect.
 ///
@@ -101,6 +102,16 @@ pub enum ConnectError {
     /// [`ClientBuilder::prefix`](crate::ClientBuilder::prefix).
     #[error("no prefix of keys: {0}")]
     Prefix(KeyError),
+    /// A label was given that is empty, too long, has a control character, or begins with `_`, see
+    /// [`ClientBuilder::label`](crate::ClientBuilder::label).
+    #[error(
+        "the label has {bytes} bytes: it must have 1 to {NAME_BYTES_MAX}, no control character, and \
+         no `_` in front"
+    )]
+    Label {
+        /// The length of it.
+        bytes: usize,
+    },
     /// A pool of connections was given that this store would send nothing through.
     #[error("a pool that is of no use: {reason}")]
     Pools {

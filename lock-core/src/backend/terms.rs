@@ -1,11 +1,18 @@
 //! The terms on which a claim is opened, and their bounds.
 
+use std::process;
+use std::sync::OnceLock;
 use std::time::Duration;
+
+use gethostname::gethostname;
 
 use crate::mode::Mode;
 
 #[cfg(doc)]
 use super::{Attempt, Fault};
+
+/// The longest name of a host that is passed on.
+const HOST_CHARS_MAX: usize = 128;
 
 /// The replicas that must acknowledge a grant before it counts, and the time that they have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +41,33 @@ pub struct Terms {
     pub queues: bool,
     /// The purpose of the claim, shown to operators where the store has a place for it.
     pub name: Option<&'static str>,
+    /// Who asks, shown in the same place: the label of the client. Without one it is the host and the
+    /// process, see [`about`](Self::about).
+    pub label: Option<&'static str>,
     /// The replicas that must acknowledge a grant before an attempt tells of it; fewer are a
     /// [`Fault::not_replicated`]. None is asked for where
     /// [`Capabilities::replicas`](super::Capabilities::replicas) does not hold.
     pub replicas: Option<Replicas>,
+}
+
+impl Terms {
+    /// The text of a claim about itself, for whoever looks at a stuck lock: who asks, and what for.
+    /// That is `checkout@web-3 name=pay an order`, or `host=web-3 pid=4711` without a label and a
+    /// name. At most 450 bytes, no control characters.
+    #[must_use]
+    pub fn about(&self) -> String {
+        static HERE: OnceLock<String> = OnceLock::new();
+        let here = || {
+            let host = gethostname();
+            let host: String = host.to_string_lossy().escape_debug().take(HOST_CHARS_MAX).collect();
+            format!("host={host} pid={}", process::id())
+        };
+        let who = self.label.unwrap_or_else(|| HERE.get_or_init(here));
+        match self.name {
+            Some(name) => format!("{who} name={name}"),
+            None => who.to_owned(),
+        }
+    }
 }
 
 impl Replicas {
@@ -58,6 +88,27 @@ impl Replicas {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_claim_says_who_asks_and_what_for() {
+        let mut terms = Terms {
+            lease: Duration::from_secs(1),
+            mode: Mode::Exclusive,
+            tokens_max: 1,
+            tokens_likely: 0,
+            queues: true,
+            name: Some("POST /buy"),
+            label: None,
+            replicas: None,
+        };
+        let here = terms.about();
+        let ends = format!(" pid={} name=POST /buy", process::id());
+        assert!(here.starts_with("host=") && here.ends_with(&ends), "{here}");
+        terms.label = Some("checkout@web-3");
+        assert_eq!(terms.about(), "checkout@web-3 name=POST /buy");
+        terms.name = None;
+        assert_eq!(terms.about(), "checkout@web-3");
+    }
 
     #[test]
     fn replicas_have_no_longer_than_leaves_time_for_the_answer() {

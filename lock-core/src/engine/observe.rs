@@ -20,8 +20,9 @@ use crate::error::AcquireError;
 use crate::ground::clock;
 use crate::key::Key;
 use crate::labels::{self, Answer, WaitEnd};
+use crate::lock_name::LockName;
 #[cfg(feature = "metrics")]
-use crate::metrics::series;
+use crate::metrics::{named, series};
 use crate::proto::Changes;
 use crate::token::FencingToken;
 
@@ -37,11 +38,17 @@ pub(in crate::engine) struct Wait {
     /// When the clock was last read for it, so that a grant need not read it again.
     seen: Option<Instant>,
     in_line: bool,
+    name: LockName,
 }
 
 impl Wait {
-    pub(in crate::engine) const fn new() -> Self {
-        Self { span: Span::none(), seen: None, in_line: false }
+    pub(in crate::engine) fn new() -> Self {
+        Self { span: Span::none(), seen: None, in_line: false, name: LockName::default() }
+    }
+
+    /// What its hold is counted under.
+    pub(in crate::engine) fn name(&self) -> LockName {
+        self.name
     }
 
     /// Its first poll.
@@ -55,6 +62,10 @@ impl Wait {
             lock.token = Empty,
             lock.tries = Empty,
         );
+        #[cfg(feature = "metrics")]
+        {
+            self.name = named::number(name);
+        }
     }
 
     pub(in crate::engine) fn saw(&mut self, now: Instant) {
@@ -99,7 +110,9 @@ impl Wait {
                 return;
             }
             #[cfg(feature = "metrics")]
-            Err(AcquireError::Overloaded(error)) => series::refused(labels::RefusedBy::of(error)),
+            Err(AcquireError::Overloaded(error)) => {
+                series::refused(self.name, labels::RefusedBy::of(error));
+            }
             _ => {}
         }
         self.end(started, tries, end);
@@ -114,7 +127,7 @@ impl Wait {
     fn end(&mut self, started: Option<Instant>, tries: u32, end: WaitEnd) {
         self.tell(tries, end);
         #[cfg(feature = "metrics")]
-        series::waited(end, between(started, self.seen), self.in_line);
+        series::waited(self.name, end, between(started, self.seen), self.in_line);
         #[cfg(not(feature = "metrics"))]
         let _ = (started, self.seen, self.in_line);
     }

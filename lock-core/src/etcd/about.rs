@@ -2,13 +2,7 @@
 //! publishes; all others say where they run and what for. Before that stand words that the state of
 //! the claim is told by.
 
-use std::process;
-use std::sync::OnceLock;
-
-use gethostname::gethostname;
-
-/// The longest name of a host that is passed on.
-const HOST_CHARS_MAX: usize = 128;
+use crate::backend::Terms;
 
 /// The longest value of another client that is shown.
 const SHOWN_BYTES_MAX: usize = 256;
@@ -33,16 +27,9 @@ pub(super) struct About {
 }
 
 impl About {
-    /// The place where this process runs, and what a claim of it is for.
-    pub(super) fn here(name: Option<&str>) -> Self {
-        static HERE: OnceLock<String> = OnceLock::new();
-        let here = HERE.get_or_init(|| {
-            let host = gethostname();
-            let host: String = host.to_string_lossy().escape_debug().take(HOST_CHARS_MAX).collect();
-            format!("host={host} pid={}", process::id())
-        });
-        let name = name.map(|name| format!(" name={name}")).unwrap_or_default();
-        Self { text: format!("{here}{name}").into_bytes(), ..Self::default() }
+    /// What a claim on these terms says of itself.
+    pub(super) fn of(terms: &Terms) -> Self {
+        Self { text: terms.about().into_bytes(), ..Self::default() }
     }
 
     /// The value that a candidate publishes.
@@ -106,9 +93,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let here = About::here(Some("POST /buy"));
-        let text = String::from_utf8(here.text.clone()).unwrap();
-        assert!(text.ends_with(&format!("pid={} name=POST /buy", process::id())), "{text}");
+        let here = About::published("host=web-3 pid=4711 name=POST /buy");
         for about in [
             here.clone(),
             About { is_revoked: true, ..here.clone() },

@@ -73,7 +73,7 @@ impl EtcdClaim {
             sessions,
             kind: Kind::of(terms.mode, value.is_some()),
             id,
-            about: value.map_or_else(|| About::here(terms.name), About::published),
+            about: value.map_or_else(|| About::of(&terms), About::published),
             terms,
             place: None,
             has_waited: false,

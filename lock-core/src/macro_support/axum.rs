@@ -9,12 +9,31 @@ use crate::problem::Problem;
 use crate::scope::HandlerRan;
 use crate::{AcquireError, LockClient};
 
-/// The client of an axum state.
-pub fn client_of_state<S>(state: &S) -> Option<LockClient>
+/// A state of axum that has a client.
+#[diagnostic::on_unimplemented(
+    message = "the lock client is not found in the state `{Self}`",
+    label = "`LockClient: FromRef<{Self}>` does not hold",
+    note = "derive `FromRef` for `{Self}`, which has a field of type `LockClient`, or say where the \
+            client is, as in `client = app.locks`"
+)]
+pub trait HasClient {
+    /// The client.
+    fn client(&self) -> LockClient;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S> HasClient for S
 where
     LockClient: FromRef<S>,
 {
-    Some(LockClient::from_ref(state))
+    fn client(&self) -> LockClient {
+        LockClient::from_ref(self)
+    }
+}
+
+/// The client of an axum state.
+pub fn client_of_state<S: HasClient>(state: &S) -> Option<LockClient> {
+    Some(state.client())
 }
 
 /// The value of a function that returns `impl IntoResponse`: that of its body, or a response about

@@ -38,6 +38,7 @@ pub trait FromLockError: Sized {
     fn from_lock_error(error: AcquireError) -> Self;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T, E: From<AcquireError>> FromLockError for Result<T, E> {
     fn from_lock_error(error: AcquireError) -> Self {
         Err(E::from(error))

@@ -1,6 +1,6 @@
 //! The key of a call, from a template and the arguments.
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt::{self, Display};
 
 use crate::Key;
 use crate::error::KeyError;
@@ -21,6 +21,28 @@ pub fn key<K: IntoKey>(key: K) -> Result<Key, KeyError> {
 /// If the path is longer than a key may be.
 pub fn function_key(module: &str, name: &str) -> Result<Key, KeyError> {
     Key::from_segments(module.split("::").chain([name]))
+}
+
+/// A value in the template of a key: whatever has a [`Display`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be a part of a key: it has no `Display`",
+    label = "no `Display`",
+    note = "name a part that has one, as in `key = \"order:{{order.id}}\"`, or make the key with \
+            `key = expr`"
+)]
+pub trait KeyPart {
+    /// Writes it to the key.
+    ///
+    /// # Errors
+    /// As its `Display`.
+    fn write_to(&self, key: &mut dyn fmt::Write) -> fmt::Result;
+}
+
+#[diagnostic::do_not_recommend]
+impl<V: Display + ?Sized> KeyPart for V {
+    fn write_to(&self, key: &mut dyn fmt::Write) -> fmt::Result {
+        write!(key, "{self}")
+    }
 }
 
 /// A key in the making: fixed text and values alternate, and only the text can begin a segment.
@@ -60,10 +82,10 @@ impl KeyParts {
 
     /// Adds a value to the segment in hand. Whatever it contains, it ends no segment.
     #[must_use]
-    pub fn value<V: Display + ?Sized>(mut self, value: &V) -> Self {
+    pub fn value<V: KeyPart + ?Sized>(mut self, value: &V) -> Self {
         if let Some(segment) = self.segments.last_mut() {
             let mut bounded = Bounded { text: segment, dropped_bytes: &mut self.dropped_bytes };
-            self.failed |= write!(bounded, "{value}").is_err();
+            self.failed |= value.write_to(&mut bounded).is_err();
         }
         self
     }

@@ -31,12 +31,13 @@ mod name;
 mod scope;
 
 #[cfg(feature = "axum")]
-pub use self::axum::{Answer, client_of_state};
+pub use self::axum::{Answer, HasClient, client_of_state};
 pub use self::body::{Cancelled, Reported};
 pub use self::call::{Acquire, Call, options};
 pub use self::client::ClientSource;
 pub use self::failure::{FromLockError, answer};
 pub use self::held::Held;
-pub use self::key::{KeyParts, function_key, key};
+pub use self::key::{KeyPart, KeyParts, function_key, key};
 pub use self::name::function_name;
+pub use crate::blocking::wait;
 pub use crate::engine::{KeySet, OneKey};

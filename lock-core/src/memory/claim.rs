@@ -165,6 +165,7 @@ mod tests {
             tokens_likely: 0,
             queues: true,
             name: None,
+            label: None,
             replicas: None,
         };
         let mut holder = store.claim(&key, ClaimId::from_bits(1), terms);

@@ -1,7 +1,8 @@
 //! The metrics of this crate, through the facade of the crate `metrics`. Feature `metrics`.
 //!
 //! [`names`] has each name. [`METRICS`] also has its labels with all their values. No label is
-//! open: even `member` has only those that the URL of a quorum lists. No label is the key, so a
+//! open: `member` has only those that the URL of a quorum lists, and `name` the names that the
+//! application's source gives to its acquires, the first 1,000 of them. No label is the key, so a
 //! service with a million keys has as many series as one with ten.
 //!
 //! Nothing has to be set up here. Install a recorder before the first lock is taken, as a gauge
@@ -10,6 +11,7 @@
 //! Histograms are in seconds. A Prometheus exporter needs buckets for them, as summaries of
 //! several processes cannot be added up: [`SECONDS_BUCKETS`] for all names that end in `_seconds`.
 
+pub(crate) mod named;
 pub mod names;
 pub(crate) mod series;
 
@@ -44,7 +46,8 @@ pub struct Metric {
     /// Its kind, as a recorder has it.
     pub kind: Kind,
     /// Its labels, and every value that each may have; none are listed for `member`, which has the
-    /// names of the members of the quorums in this process.
+    /// names of the members of the quorums in this process, and for `name`, which has those of
+    /// acquires. An acquire without a name has no such label.
     pub labels: &'static [(&'static str, &'static [&'static str])],
     /// For people.
     pub description: &'static str,
@@ -67,13 +70,13 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: names::WAIT_SECONDS,
         kind: Kind::Histogram,
-        labels: &[("outcome", &WaitEnd::ALL)],
+        labels: &[("name", &[]), ("outcome", &WaitEnd::ALL)],
         description: "How long an acquire took, from its first poll to its end",
     },
     Metric {
         name: names::HOLD_SECONDS,
         kind: Kind::Histogram,
-        labels: &[],
+        labels: &[("name", &[])],
         description: "How long a key was held by one guard",
     },
     Metric {
@@ -85,13 +88,13 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: names::REFUSED_TOTAL,
         kind: Kind::Counter,
-        labels: &[("reason", &RefusedBy::ALL)],
+        labels: &[("name", &[]), ("reason", &RefusedBy::ALL)],
         description: "Acquires that were refused without using up their wait",
     },
     Metric {
         name: names::LOST_TOTAL,
         kind: Kind::Counter,
-        labels: &[("reason", &LOST)],
+        labels: &[("name", &[]), ("reason", &LOST)],
         description: "Holds that were over before their release",
     },
     Metric {

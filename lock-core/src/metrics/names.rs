@@ -3,18 +3,21 @@
 /// How long an acquire took, from its first poll to its end. Label `outcome`: `granted`,
 /// `timeout`, `overloaded`, `unavailable`, `rejected`, `closed`, or `cancelled` if it was
 /// dropped before. An acquire that re-enters a hold at once, without a wait for a call
-/// beside it, is none.
+/// beside it, is none. Label `name`: that of the acquire, if it has one.
 pub const WAIT_SECONDS: &str = "lock_wait_seconds";
-/// How long a key was held by one guard, from the grant to the release or the loss.
+/// How long a key was held by one guard, from the grant to the release or the loss. Label `name`:
+/// that of its acquire, if it has one.
 pub const HOLD_SECONDS: &str = "lock_hold_seconds";
 /// Grants that came straight from another holder. Label `kind`: `local` from a guard of this
 /// process without the store, `remote` from another claim by the store.
 pub const HANDOFFS_TOTAL: &str = "lock_handoffs_total";
 /// Acquires that were refused without using up their wait. Label `reason`: `line_full`,
-/// or `over_budget` where the wait was estimated to be longer than its budget.
+/// or `over_budget` where the wait was estimated to be longer than its budget. Label `name`: that of
+/// the acquire, if it has one.
 pub const REFUSED_TOTAL: &str = "lock_refused_total";
 /// Holds that were over before their release. Label `reason`: `expired`, `taken`, `hold_limit`,
-/// `shutdown`; see [`LossReason`](crate::error::LossReason).
+/// `shutdown`; see [`LossReason`](crate::error::LossReason). Label `name`: that of the acquire, if it
+/// has one.
 pub const LOST_TOTAL: &str = "lock_lost_total";
 /// Renewals. Label `outcome`: `held`, `lost`, or `fault` without an answer.
 pub const RENEWALS_TOTAL: &str = "lock_renewals_total";

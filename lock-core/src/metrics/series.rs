@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use metrics::{Key, Label, Level, Metadata, Recorder, with_recorder};
 
+use super::named::series_of;
 use super::names;
 #[cfg(feature = "idempotency")]
 use crate::labels::Repeat;
 use crate::labels::{HANDOFFS, LOST, RefusedBy, Told, WaitEnd};
+use crate::lock_name::LockName;
 use crate::proto::Changes;
 
 static METADATA: Metadata<'static> = Metadata::new("lock_core", Level::INFO, Some(module_path!()));
@@ -73,17 +75,19 @@ pub(crate) fn stood_up() {
 }
 
 /// An acquire ended.
-pub(crate) fn waited(end: WaitEnd, took: Duration, was_seated: bool) {
+pub(crate) fn waited(name: LockName, end: WaitEnd, took: Duration, was_seated: bool) {
+    let of_all = series_of(name).map_or(&WAIT, |of_name| &of_name.wait);
     with_recorder(|to| {
-        time(to, &WAIT[end as usize], took);
+        time(to, &of_all[end as usize], took);
         if was_seated {
             shift(to, &WAITERS, -1.0);
         }
     });
 }
 
-pub(crate) fn refused(by: RefusedBy) {
-    with_recorder(|to| add(to, &REFUSED[by as usize]));
+pub(crate) fn refused(name: LockName, by: RefusedBy) {
+    let of_all = series_of(name).map_or(&REFUSED, |of_name| &of_name.refused);
+    with_recorder(|to| add(to, &of_all[by as usize]));
 }
 
 pub(crate) fn changed(changes: &Changes) {
@@ -98,9 +102,11 @@ pub(crate) fn changed(changes: &Changes) {
             add(to, there);
         }
         for ended in changes.ended() {
-            time(to, &HOLD, ended.held_for);
+            let of_name = series_of(ended.name);
+            time(to, of_name.map_or(&HOLD, |of_name| &of_name.hold), ended.held_for);
             if let Some(reason) = ended.lost {
-                add(to, &LOST_BY[reason as usize]);
+                let of_all = of_name.map_or(&LOST_BY, |of_name| &of_name.lost);
+                add(to, &of_all[reason as usize]);
             }
         }
         // A hand-off inside this process leaves it as it was.

@@ -72,7 +72,7 @@ impl<D: Dialect> LeaseClaim<D> {
         // The row has whole milliseconds.
         let lease_ms = u64::try_from(terms.lease.as_millis()).unwrap_or(u64::MAX);
         let lease = Duration::from_millis(lease_ms);
-        let about: Arc<str> = about(terms.name).into();
+        let about: Arc<str> = terms.about().into();
         let tokens_max = terms.tokens_max.max(1);
         let with = With { about: about.clone(), value };
         Self {
@@ -258,15 +258,5 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         let withdrawal = withdrawal.await?;
         self.in_doubt = false;
         Ok(withdrawal)
-    }
-}
-
-/// The text of a claim about itself: somebody who looks at a stuck lock wants to know where its
-/// holder runs.
-fn about(name: Option<&str>) -> String {
-    let process = std::process::id();
-    match name {
-        Some(name) => format!("pid={process} name={name}"),
-        None => format!("pid={process}"),
     }
 }

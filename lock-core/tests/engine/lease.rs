@@ -156,6 +156,7 @@ async fn a_hold_that_the_store_forgot_is_lost_at_its_next_renewal() -> Test {
         tokens_likely: 0,
         queues: true,
         name: None,
+        label: None,
         replicas: None,
     };
     stage.store.claim(&Key::new("k")?, first.claim, terms).withdraw().await?;

@@ -1,4 +1,4 @@
-//! Keys below a prefix.
+//! Keys below a prefix, and who asks for them.
 
 use lock_core::backend::ConnectError;
 use lock_core::error::{KeyError, Rejection};
@@ -94,5 +94,19 @@ async fn a_prefix_is_told_by_the_builder_or_by_the_url_and_has_bounds() -> Test 
     let long = format!("memory:?prefix={}", "p".repeat(PREFIX_BYTES_MAX + 1));
     let error = LockClient::connect(&long).await.unwrap_err().to_string();
     assert!(error.contains("129 bytes") && error.contains("128"), "{error}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_say_who_asks_and_a_label_has_bounds() -> Test {
+    let (backend, script) = Scripted::new(Memory::new());
+    let locks = LockClient::builder_with(backend).label("checkout@web-3").connect().await?;
+    locks.lock("k").name("pay").await?.release().await?;
+    let (_, terms) = script.claims()[0];
+    assert_eq!(terms.about(), "checkout@web-3 name=pay");
+    for bad in ["", "__REVOKE__", "two\nlines", &*"l".repeat(129)] {
+        let error = LockClient::builder("memory:").label(bad).connect().await.unwrap_err();
+        assert!(matches!(error, ConnectError::Label { bytes } if bytes == bad.len()), "{error}");
+    }
     Ok(())
 }

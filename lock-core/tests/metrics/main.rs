@@ -42,7 +42,8 @@ fn documented() -> BTreeSet<Series> {
     let of_locks = METRICS.iter().filter(|metric| metric.name.starts_with("lock_"));
     let all = of_locks.flat_map(|metric| {
         let mut of_metric = vec![Vec::new()];
-        for (label, values) in metric.labels {
+        // Those of `name` are the application's.
+        for (label, values) in metric.labels.iter().filter(|(label, _)| *label != "name") {
             of_metric = of_metric
                 .iter()
                 .flat_map(|labels: &Vec<(&str, &str)>| {
@@ -90,6 +91,38 @@ async fn exactly_the_documented_series_are_emitted_and_none_carries_the_key() ->
             assert!(as_documented, "{name} is {value:?}");
         }
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_with_a_name_is_counted_under_it() -> Test {
+    let recorder = DebuggingRecorder::new();
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    let locks = LockClient::memory();
+    let named = || locks.lock("k").name("checkout");
+    named().await?.release().await?;
+    let lost = named().hold_limit(ms(5)).await?;
+    assert!(locks.lock("k").try_acquire().await?.is_none());
+    assert!(named().try_acquire().await?.is_none());
+    lost.lost().await;
+    drop(lost);
+    let handed = named().await?;
+    let waits = tokio::spawn(locks.lock("k").acquire());
+    settle().await;
+    handed.release().await?;
+    waits.await??.release().await?;
+    settle().await;
+    let seen = Seen::of(&recorder.snapshotter());
+    let (own, granted, timeout) =
+        (("name", "checkout"), ("outcome", "granted"), ("outcome", "timeout"));
+    assert_eq!(seen.count(names::WAIT_SECONDS, &[own, granted]), 3);
+    assert_eq!(seen.count(names::WAIT_SECONDS, &[own, timeout]), 1);
+    assert_eq!(seen.count(names::HOLD_SECONDS, &[own]), 3);
+    assert_eq!(seen.count(names::LOST_TOTAL, &[own, ("reason", "hold_limit")]), 1);
+    // Who is handed the key is counted under what it is called itself: nothing.
+    assert_eq!(seen.count(names::WAIT_SECONDS, &[granted]), 1);
+    assert_eq!(seen.count(names::WAIT_SECONDS, &[timeout]), 1);
+    assert_eq!(seen.count(names::HOLD_SECONDS, &[]), 1);
     Ok(())
 }
 

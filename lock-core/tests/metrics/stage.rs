@@ -110,6 +110,7 @@ impl Stage {
             tokens_likely: 0,
             queues: true,
             name: None,
+            label: None,
             replicas: None,
         };
         // Once it was held on to.

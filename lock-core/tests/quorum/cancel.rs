@@ -118,6 +118,7 @@ const TERMS: Terms = Terms {
     tokens_likely: 0,
     queues: true,
     name: None,
+    label: None,
     replicas: None,
 };
 

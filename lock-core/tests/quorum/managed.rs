@@ -169,6 +169,7 @@ async fn run_ahead(store: &Memory) {
         tokens_likely: 0,
         queues: true,
         name: None,
+        label: None,
         replicas: None,
     };
     let key = Key::new("k").unwrap();

@@ -19,6 +19,7 @@ async fn run_ahead(store: &Memory) {
         tokens_likely: 0,
         queues: true,
         name: None,
+        label: None,
         replicas: None,
     };
     let mut claim = store.claim(&Key::new("k").unwrap(), ClaimId::from_bits(7), terms);

@@ -9,7 +9,7 @@ use syn::{Block, Stmt, parse_quote};
 
 use self::failure::Failure;
 use crate::self_name;
-use crate::target::{Binding, Returns, Target};
+use crate::target::{Binding, Returns, Shape, Target};
 use crate::valid::{OnLost, Plan};
 
 /// The function with its body under the lock.
@@ -62,8 +62,7 @@ fn wrap(body: Vec<Stmt>, target: &Target, plan: &Plan) -> Vec<Stmt> {
     let bind_handle =
         plan.guard.is_some().then(|| quote!(let #handle = #private::Held::handle(&#held);));
     let result_type = failure.result_type();
-    let wrapped: Block = parse_quote!({
-        let #call = #call_expr;
+    let under_lock = quote! {
         async move {
             #[allow(clippy::let_unit_value)]
             let #locked: #result_type = match #private::Acquire::acquire(#call).await {
@@ -75,7 +74,14 @@ fn wrap(body: Vec<Stmt>, target: &Target, plan: &Plan) -> Vec<Stmt> {
             };
             #locked
         }
-        .await
+    };
+    let value = match target.shape {
+        Shape::Plain => quote!(#private::wait(#under_lock)),
+        Shape::Async | Shape::Boxed { .. } => quote!(#under_lock.await),
+    };
+    let wrapped: Block = parse_quote!({
+        let #call = #call_expr;
+        #value
     });
     wrapped.stmts
 }

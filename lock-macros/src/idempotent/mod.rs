@@ -12,13 +12,13 @@ use syn::parse::{ParseStream, Parser as _};
 
 use crate::args::Args;
 use crate::rules::{HAS_IDEMPOTENT, WITHOUT_IDEMPOTENT};
-use crate::target::Target;
+use crate::target::{Form, Target};
 
 pub(crate) fn generate(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     if !HAS_IDEMPOTENT {
         return Err(syn::Error::new(Span::call_site(), WITHOUT_IDEMPOTENT));
     }
-    let target = Target::parse(item, "idempotent")?;
+    let target = Target::parse(item, "idempotent", Form::AsyncOr(""))?;
     let args = (|input: ParseStream<'_>| Args::parse(input, &rules::OPTIONS)).parse2(args)?;
     let plan = plan::plan(args, &target)?;
     Ok(expand::expand(target, &plan))

@@ -9,12 +9,13 @@ mod names;
 mod returns;
 
 use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
-use syn::{Block, FnArg, GenericParam, Item, ItemFn, Pat, Type};
+use syn::{Block, FnArg, GenericParam, Item, ItemFn, Pat, Signature, Type};
 
 pub(crate) use self::names::Binding;
 pub(crate) use self::returns::Returns;
-use crate::rules;
+use crate::{rules, self_name};
 
 /// The function and what was found out about it.
 pub(crate) struct Target {
@@ -29,8 +30,19 @@ pub(crate) struct Target {
     pub(crate) returns: Returns,
 }
 
+/// The form that the function must have.
+#[derive(Clone, Copy)]
+pub(crate) enum Form {
+    /// Async, else refused with this hint.
+    AsyncOr(&'static str),
+    /// Plain, as its thread stands still while it waits.
+    Blocking,
+}
+
 /// The place of the body.
 pub(crate) enum Shape {
+    /// `fn f(..) { body }`, which blocks its thread.
+    Plain,
     /// `async fn f(..) { body }`
     Async,
     /// `fn f(..) -> Pin<Box<dyn Future<..>>> { Box::pin(async move { .. }) }`, which is what
@@ -41,7 +53,7 @@ pub(crate) enum Shape {
 
 impl Target {
     /// Reads what `attribute` stands on.
-    pub(crate) fn parse(item: TokenStream, attribute: &str) -> syn::Result<Self> {
+    pub(crate) fn parse(item: TokenStream, attribute: &str, form: Form) -> syn::Result<Self> {
         let mut function = parse_function(item, attribute)?;
         let constants = function
             .sig
@@ -53,20 +65,29 @@ impl Target {
                 _ => None,
             })
             .collect();
-        let (shape, returns) = if function.sig.asyncness.is_some() {
-            (Shape::Async, Returns::of_async(&function.sig))
-        } else {
-            let output = boxed::output(&function.sig).cloned();
-            match (output, boxed::async_block(&mut function.block)) {
-                (Some(output), Some(block)) => {
-                    let rebound = boxed::user_body(block).is_some();
-                    (Shape::Boxed { rebound }, Returns::of(output))
-                }
-                _ => {
-                    let refusal = rules::not_async(attribute);
-                    return Err(syn::Error::new_spanned(function.sig.fn_token, refusal));
+        let returns = Returns::of_signature(&function.sig);
+        let (shape, returns) = match (form, function.sig.asyncness) {
+            (Form::AsyncOr(_), Some(_)) => (Shape::Async, returns),
+            (Form::AsyncOr(hint), None) => {
+                let output = boxed::output(&function.sig).cloned();
+                match (output, boxed::async_block(&mut function.block)) {
+                    (Some(output), Some(block)) => {
+                        let rebound = boxed::user_body(block).is_some();
+                        (Shape::Boxed { rebound }, Returns::of(output))
+                    }
+                    _ => {
+                        let refusal = rules::not_async(attribute) + hint;
+                        return Err(syn::Error::new_spanned(function.sig.fn_token, refusal));
+                    }
                 }
             }
+            (Form::Blocking, Some(asyncness)) => {
+                return Err(syn::Error::new_spanned(asyncness, rules::NOT_BLOCKING));
+            }
+            (Form::Blocking, None) if returns_future(&function.sig) => {
+                return Err(syn::Error::new_spanned(&function.sig.output, rules::BLOCKING_FUTURE));
+            }
+            (Form::Blocking, None) => (Shape::Plain, returns),
         };
         let rebound = matches!(shape, Shape::Boxed { rebound: true });
         let mut bindings = Vec::new();
@@ -88,7 +109,7 @@ impl Target {
     /// The block that is to run under the lock. It is to be replaced by one that does so.
     pub(crate) fn body(&mut self) -> &mut Block {
         match self.shape {
-            Shape::Async => &mut self.function.block,
+            Shape::Plain | Shape::Async => &mut self.function.block,
             Shape::Boxed { rebound } => {
                 let block = boxed::async_block(&mut self.function.block).expect("seen by parse");
                 if rebound { boxed::user_body(block).expect("seen by parse") } else { block }
@@ -129,6 +150,12 @@ impl Target {
     pub(crate) fn has_parameters(&self) -> bool {
         !self.function.sig.inputs.is_empty()
     }
+}
+
+/// Whether the return type names a future. A macro sees names only.
+fn returns_future(sig: &Signature) -> bool {
+    let futures = ["Future", "BoxFuture", "LocalBoxFuture"].map(str::to_owned);
+    self_name::mentions(sig.output.to_token_stream(), &futures)
 }
 
 fn parse_function(item: TokenStream, attribute: &str) -> syn::Result<ItemFn> {

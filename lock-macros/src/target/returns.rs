@@ -13,7 +13,7 @@ pub(crate) enum Returns {
 }
 
 impl Returns {
-    pub(crate) fn of_async(sig: &Signature) -> Self {
+    pub(crate) fn of_signature(sig: &Signature) -> Self {
         match &sig.output {
             // The function's name is what an error about the missing type should point at.
             ReturnType::Default => {

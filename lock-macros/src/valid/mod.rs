@@ -99,7 +99,7 @@ pub(crate) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
     }
     let sharing = errors.keep(sharing(options.shared, options.permits));
     let on_busy = options.on_busy.map(|expr| OnBusy {
-        called: matches!(expr, Expr::Closure(_) | Expr::Path(_)),
+        called: is_called(&expr),
         uses_arguments: uses_arguments(&expr, target),
         expr,
     });
@@ -149,6 +149,8 @@ fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
         "on_busy" => options.on_busy = Some(value),
         "on_lost" => options.on_lost = errors.keep(on_lost(&value)),
         "when" => options.when = Some(value),
+        // The function has its form already.
+        rules::BLOCKING => {}
         option @ "reentrant" => options.reentrant = errors.keep(boolean(option, value)),
         "crate" => options.krate = errors.keep(krate(value)),
         other => unreachable!("`{other}` is refused by the parser"),
@@ -235,6 +237,19 @@ pub(crate) fn guard(value: &Expr) -> syn::Result<Ident> {
         _ => None,
     }
     .ok_or_else(|| syn::Error::new_spanned(value, rules::GUARD_NAME))
+}
+
+/// A closure, or the path of a function; a constant has a name in capitals.
+fn is_called(on_busy: &Expr) -> bool {
+    match on_busy {
+        Expr::Closure(_) => true,
+        Expr::Path(path) => path.path.segments.last().is_some_and(|last| {
+            let name = last.ident.to_string();
+            let is_constant = name.len() > 1 && !name.contains(|c: char| c.is_lowercase());
+            !is_constant
+        }),
+        _ => false,
+    }
 }
 
 fn on_lost(value: &Expr) -> syn::Result<OnLost> {

@@ -12,7 +12,7 @@ async fn value_without_display(id: Opaque) -> Outcome {
 }
 
 #[distributed_lock(key = id)]
-async fn not_a_key(id: u64) -> Outcome {
+async fn not_a_key(id: f64) -> Outcome {
     Ok(())
 }
 

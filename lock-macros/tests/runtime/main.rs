@@ -6,6 +6,7 @@
 
 mod arguments;
 mod axum;
+mod blocking;
 mod client;
 mod exclusion;
 mod failure;

@@ -22,8 +22,16 @@ pub(crate) const LEASE: Duration = Duration::from_secs(60);
 
 pub(crate) fn claim(backend: &Redis, key: &str, replicas: Option<Replicas>) -> Claim {
     let (mode, queues, name) = (Mode::Exclusive, true, None);
-    let terms =
-        Terms { lease: LEASE, mode, tokens_max: 8, tokens_likely: 0, queues, name, replicas };
+    let terms = Terms {
+        lease: LEASE,
+        mode,
+        tokens_max: 8,
+        tokens_likely: 0,
+        queues,
+        name,
+        label: None,
+        replicas,
+    };
     let id = ClaimId::from_bits(fastrand::u128(..));
     backend.claim(&Key::new(key).expect("a key"), id, terms)
 }

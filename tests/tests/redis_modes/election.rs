@@ -14,7 +14,16 @@ const LEASE: std::time::Duration = ms(9_000);
 
 fn terms() -> Terms {
     let (lease, mode, tokens_max, queues) = (LEASE, Mode::Exclusive, 16, true);
-    Terms { lease, mode, tokens_max, tokens_likely: 0, queues, name: None, replicas: None }
+    Terms {
+        lease,
+        mode,
+        tokens_max,
+        tokens_likely: 0,
+        queues,
+        name: None,
+        label: None,
+        replicas: None,
+    }
 }
 
 fn candidate(store: &Redis, value: &str) -> Asker {

@@ -42,8 +42,16 @@ async fn member(server: &RedisServer, pooled: bool) -> Redis {
 
 fn claim(member: &Redis, clock: u64) -> <Redis as Backend>::Claim {
     let (mode, queues, name) = (Mode::Exclusive, true, None);
-    let terms =
-        Terms { lease: LEASE, mode, tokens_max: 8, tokens_likely: 0, queues, name, replicas: None };
+    let terms = Terms {
+        lease: LEASE,
+        mode,
+        tokens_max: 8,
+        tokens_likely: 0,
+        queues,
+        name,
+        label: None,
+        replicas: None,
+    };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new("k").unwrap(), id, terms);
     claim.count_from(clock);

@@ -67,6 +67,7 @@ fn a_claim_that_listens_outlives_the_runtime_that_it_began_to_listen_in() {
         tokens_likely: 0,
         queues: true,
         name: None,
+        label: None,
         replicas: None,
     };
     let store = first.block_on(ZooKeeper::connect(&server.at(LONG))).expect("a session");

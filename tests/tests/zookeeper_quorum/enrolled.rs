@@ -34,6 +34,7 @@ fn claim(member: &ZooKeeper) -> <ZooKeeper as Backend>::Claim {
         tokens_likely: 0,
         queues,
         name: None,
+        label: None,
         replicas: None,
     };
     let id = ClaimId::from_bits(fastrand::u128(..));

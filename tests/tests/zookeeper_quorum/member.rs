@@ -32,6 +32,7 @@ fn claim_on(key: &str, member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
         tokens_likely: 0,
         queues,
         name: None,
+        label: None,
         replicas: None,
     };
     let id = ClaimId::from_bits(fastrand::u128(..));

@@ -79,6 +79,7 @@ async fn one_grant(locks: &Quorum<Late>, round: u32) -> TokenBlock {
         tokens_likely: 0,
         queues,
         name: None,
+        label: None,
         replicas: None,
     };
     let id = ClaimId::from_bits(fastrand::u128(..));

@@ -205,7 +205,7 @@ impl Acquire {
         };
         self.try_until = Some(deadline);
         let (budget, left) = (one_try, deadline.saturating_duration_since(now));
-        let terms = terms::of(&self.options, queues, left);
+        let terms = terms::of(&self.options, self.shared.label, queues, left);
         let waiters_max = self.line_bound().0;
         Ask {
             deadline,
@@ -217,6 +217,7 @@ impl Acquire {
             min_hold,
             handoffs_max,
             slice,
+            name: self.watched.name(),
             terms,
         }
     }

@@ -18,12 +18,17 @@ const TOKENS_MAX: u32 = 1 << 20;
 /// More of a lease than a `min_hold` with the request that it is counted from.
 const REST_MARGIN: Duration = Duration::from_millis(2_100);
 
-/// The terms of the claim of one who has this time `left`.
-pub(in crate::engine) fn of(options: &LockOptions, queues: bool, left: Duration) -> Terms {
+/// The terms of the claim of one who has this time `left`, of a client of this label.
+pub(in crate::engine) fn of(
+    options: &LockOptions,
+    label: Option<&'static str>,
+    queues: bool,
+    left: Duration,
+) -> Terms {
     let LockOptions { lease, min_hold, mode, replicas, name, .. } = *options;
     let lease = if min_hold.is_zero() { lease } else { lease.max(lease_of(min_hold)) };
     let replicas = replicas.map(|wanted| wanted.within(left));
-    Terms { lease, mode, tokens_max: TOKENS_MAX, tokens_likely: 0, queues, name, replicas }
+    Terms { lease, mode, tokens_max: TOKENS_MAX, tokens_likely: 0, queues, name, label, replicas }
 }
 
 /// A lease that lasts for a `min_hold` by this process's own clock, less its margin, and is counted

@@ -453,7 +453,7 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_time().build().unwrap();
         let shared = runtime.block_on(async {
             let (backend, on) = (Arc::new(Memory::new()), Background::Runtime);
-            Arc::new(Shared::new(backend, LockOptions::default(), 1, Some(on)))
+            Arc::new(Shared::new(backend, LockOptions::default(), 1, Some(on), None))
         });
         let home = Home::start("test").unwrap();
         let there = shared.clone();

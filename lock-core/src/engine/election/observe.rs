@@ -97,6 +97,7 @@ impl Observe {
             tokens_likely: 0,
             queues: false,
             name: None,
+            label: None,
             replicas: None,
         };
         Ok(self.shared.backend.claim(key, ClaimId::random(), terms).follow())

@@ -23,6 +23,8 @@ pub(crate) struct SharedBy<K> {
     pub(crate) capabilities: Capabilities,
     pub(crate) defaults: LockOptions,
     pub(crate) waiters_per_key_max: usize,
+    /// What claims say of who asks.
+    pub(crate) label: Option<&'static str>,
     pub(in crate::engine) conductor: Arc<Conductor<K>>,
     pub(super) closed: AtomicBool,
     /// The last handle of the client was dropped.
@@ -41,6 +43,7 @@ impl<K: Kept> SharedBy<K> {
         defaults: LockOptions,
         waiters_per_key_max: usize,
         background: Option<Background>,
+        label: Option<&'static str>,
     ) -> Self {
         let capabilities = backend.capabilities();
         let usual = if capabilities.in_process { Background::Runtime } else { Background::Thread };
@@ -50,6 +53,7 @@ impl<K: Kept> SharedBy<K> {
             backend,
             defaults,
             waiters_per_key_max,
+            label,
             closed: AtomicBool::new(false),
             forsaken: AtomicBool::new(false),
             closing: Arc::default(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::lock_name::LockName;
 use crate::proto::LossReason;
 
 /// At most one hold begins, and one ends, in a call, unless they are those of readers.
@@ -34,6 +35,8 @@ pub(crate) struct Ended {
     pub(crate) held_for: Duration,
     /// Why, if it was not released.
     pub(crate) lost: Option<LossReason>,
+    #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "nobody counts"))]
+    pub(crate) name: LockName,
 }
 
 impl Changes {

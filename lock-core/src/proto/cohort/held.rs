@@ -46,7 +46,7 @@ impl<R> Held<R> {
             self.is_asked_for();
         }
         let until = ask.hold_limit.map(|limit| now.plus(limit));
-        let holder = Holder { token, since: now, until, guards: 1 };
+        let holder = Holder { token, since: now, until, guards: 1, name: ask.name };
         if self.holder.is_some() {
             return Some(holder);
         }

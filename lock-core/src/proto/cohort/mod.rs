@@ -83,6 +83,7 @@ use super::lease::LeaseClock;
 pub(crate) use super::line::SeatId;
 use super::line::{Line, Stands};
 use crate::backend::{Fault, Mode, Replicas, Terms};
+use crate::lock_name::LockName;
 use crate::proto::{BlockedBy, LossReason};
 use crate::token::TokenBlock;
 use crate::view::Quantiles;
@@ -111,6 +112,8 @@ pub(crate) struct Ask {
     /// Hand-offs inside this process once others want the key, and the time for them.
     pub(crate) handoffs_max: u32,
     pub(crate) slice: Duration,
+    /// What the hold is counted under.
+    pub(crate) name: LockName,
     /// Those of the claim, if this waiter opens it; what an open one must have, to be given to it.
     pub(crate) terms: Terms,
 }
@@ -401,6 +404,7 @@ struct Holder {
     until: Option<Instant>,
     /// The guards of this hold: the one that was granted, and those that re-entered it.
     guards: u32,
+    name: LockName,
 }
 
 #[derive(Debug)]
@@ -412,7 +416,7 @@ struct LostHold {
 
 impl Holder {
     fn ended(&self, now: Instant, lost: Option<LossReason>) -> Ended {
-        Ended { held_for: now.saturating_duration_since(self.since), lost }
+        Ended { held_for: now.saturating_duration_since(self.since), lost, name: self.name }
     }
 }
 

@@ -157,7 +157,7 @@ impl RedisClaim {
         id: ClaimId,
         terms: Terms,
     ) -> Self {
-        let Terms { lease, mode, tokens_max, tokens_likely, queues, name: _, replicas } = terms;
+        let Terms { lease, mode, tokens_max, tokens_likely, queues, replicas, .. } = terms;
         let tokens = tokens_likely.saturating_mul(2).clamp(REFILL, REFILL_MAX);
         let refill = (mode == Mode::Shared).then_some(Refill { at: None, tokens });
         let has_more = replicas.is_some() || refill.is_some();
@@ -754,6 +754,7 @@ pub(super) mod tests {
             tokens_likely: 0,
             queues: true,
             name: None,
+            label: None,
             replicas: None,
         };
         let key = Key::new("k").unwrap();

@@ -280,6 +280,7 @@ mod tests {
             tokens_likely: 0,
             queues: true,
             name: None,
+            label: None,
             replicas: None,
         };
         let key = Key::new("k").unwrap();

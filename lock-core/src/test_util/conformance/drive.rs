@@ -194,7 +194,16 @@ impl Process {
 }
 
 fn terms(mode: Mode, lease: Duration, queues: bool) -> Terms {
-    Terms { lease, mode, tokens_max: FENCES, tokens_likely: 0, queues, name: None, replicas: None }
+    Terms {
+        lease,
+        mode,
+        tokens_max: FENCES,
+        tokens_likely: 0,
+        queues,
+        name: None,
+        label: None,
+        replicas: None,
+    }
 }
 
 /// A claim, and who it is in this property.

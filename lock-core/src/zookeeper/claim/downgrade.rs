@@ -19,7 +19,6 @@ use super::ZooKeeperClaim;
 use super::join::used_up;
 use crate::backend::{Fault, Renewal};
 use crate::ground::{Plus as _, clock};
-use crate::zookeeper::about;
 use crate::zookeeper::fault::{self, Failure};
 use crate::zookeeper::node::lock_node::{LockNode, Presence};
 use crate::zookeeper::node::removal;
@@ -84,7 +83,7 @@ impl ZooKeeperClaim {
         until: Instant,
     ) -> Result<(), Fault> {
         let prefix = reader.path(reader.prefix());
-        let data = about::data(self.terms.name);
+        let data = self.terms.about().into_bytes();
         let Some(created) = reader.ask(|| reader.session.create(&prefix, &data, until)) else {
             return Ok(());
         };

@@ -11,7 +11,6 @@ use super::held::Held;
 use super::{Stage, Waiting, ZooKeeperClaim};
 use crate::backend::{Attempt, Claim, Fault, FaultKind};
 use crate::ground::{Plus as _, clock};
-use crate::zookeeper::about;
 use crate::zookeeper::fault::Failure;
 use crate::zookeeper::line;
 use crate::zookeeper::member::counter::Counter;
@@ -162,7 +161,7 @@ impl ZooKeeperClaim {
         let prefix = node.path(node.prefix());
         let data = match &self.value {
             Some(value) => value.as_bytes().to_vec(),
-            None => about::data(self.terms.name),
+            None => self.terms.about().into_bytes(),
         };
         let create = || create_and_list(&session, &prefix, directory, &data, until);
         let Some(asked) = node.ask(create) else { return Ok(None) };

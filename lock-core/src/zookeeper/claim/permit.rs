@@ -18,7 +18,6 @@ use super::ZooKeeperClaim;
 use super::join::{Basis, Stepped, used_up};
 use crate::backend::{Claim, Fault, Mode};
 use crate::ground::Plus as _;
-use crate::zookeeper::about;
 use crate::zookeeper::fault::Failure;
 use crate::zookeeper::node::lock_node::{LockNode, Presence};
 use crate::zookeeper::node::removal;
@@ -77,7 +76,7 @@ impl ZooKeeperClaim {
         if is_missing {
             lease.makes_directory();
         }
-        let (prefix, data) = (lease.path(lease.prefix()), about::data(self.terms.name));
+        let (prefix, data) = (lease.path(lease.prefix()), self.terms.about().into_bytes());
         let Some(own) = mutex.name() else { return Ok(None) };
         let own = mutex.path(&own);
         // All in one round trip, and in this order: nobody else counts before the node is there.

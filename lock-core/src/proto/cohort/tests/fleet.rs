@@ -104,6 +104,7 @@ impl Fleet {
             tokens_likely: 0,
             queues,
             name: None,
+            label: None,
             replicas: None,
         };
         let ask = Ask {
@@ -116,6 +117,7 @@ impl Fleet {
             min_hold: Duration::ZERO,
             handoffs_max: 3,
             slice: ms(20),
+            name: Default::default(),
             terms,
         };
         let mut fx = Effects::none();

@@ -14,7 +14,16 @@ const TURNS_MAX: u32 = 1_000;
 /// The terms of one who asks for this lease, and nothing else.
 pub(super) fn lasting(lease: Duration) -> Terms {
     let (mode, name, replicas) = (Mode::Exclusive, None, None);
-    Terms { lease, mode, tokens_max: 8, tokens_likely: 0, queues: true, name, replicas }
+    Terms {
+        lease,
+        mode,
+        tokens_max: 8,
+        tokens_likely: 0,
+        queues: true,
+        name,
+        label: None,
+        replicas,
+    }
 }
 
 /// The same, and that so many replicas acknowledge the grant in this time.
@@ -105,6 +114,7 @@ pub(super) fn ask(now: Instant, wait: Duration) -> Ask {
         min_hold: Duration::ZERO,
         handoffs_max: 64,
         slice: ms(20),
+        name: Default::default(),
         terms: lasting(LEASE),
     }
 }
