@@ -11,7 +11,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let locks = wait(LockClient::connect("memory:"))?; // or "redis://127.0.0.1"
-//! let worker = thread::spawn(move || -> Result<(), lock_core::RunError> {
+//! let worker = thread::spawn(move || -> Result<(), lock_core::error::RunError> {
 //!     let work = locks.lock("order:42").run(async |lock| println!("under {}", lock.token()));
 //!     wait(work)
 //! });
