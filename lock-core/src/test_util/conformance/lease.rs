@@ -46,7 +46,9 @@ pub async fn a_renewed_lease_goes_on(subject: &dyn Subject) {
         waiter.is_blocked().await;
         sleep(lease / 8).await;
         let grant = holder.renews().await;
-        assert!(grant.valid_for > lease * 9 / 10 && grant.valid_for <= lease, "{grant:?}");
+        // A store that asks several counts from its first question on.
+        let counted = grant.valid_for + (clock::now() - holder.sent);
+        assert!(counted > lease * 9 / 10 && grant.valid_for <= lease, "{grant:?}");
     }
     waiter.is_blocked().await;
     holder.releases().await;
