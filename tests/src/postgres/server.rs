@@ -303,7 +303,8 @@ impl PostgresServer {
         let data = self.data();
         let mut settings = format!(
             "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = ''\n\
-             fsync = off\nfull_page_writes = off\nmax_connections = 400\nshared_buffers = 32MB\n",
+             fsync = off\nfull_page_writes = off\nmax_connections = 400\nshared_buffers = 32MB\n\
+             dynamic_shared_memory_type = mmap\n",
             self.port
         );
         if self.options.tls {
