@@ -122,23 +122,30 @@ const TERMS: Terms = Terms {
     replicas: None,
 };
 
+/// A claim that a majority has granted, and the script of the third, whose attempt is stuck.
+async fn granted_but_for_one() -> (Stage, Script, impl Claim) {
+    let stage = Stage::of(3);
+    let (members, mut scripts): (Vec<_>, Vec<_>) =
+        stage.stores.iter().map(|store| Scripted::new(store.clone())).unzip();
+    let late = scripts.pop().unwrap();
+    late.always(Verb::Attempt, Act::Stuck);
+    let quorum = Quorum::new(members).unwrap();
+    let mut claim = quorum.claim(&Key::new("k").unwrap(), ClaimId::from_bits(1 << 80), TERMS);
+    assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
+    (stage, late, claim)
+}
+
 /// Whether it is dropped or kept, and never polled again.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_withdrawn_is_so_at_members_that_were_late() {
     for kept in [false, true] {
-        let stage = Stage::of(3);
-        let (members, scripts): (Vec<_>, Vec<_>) =
-            stage.stores.iter().map(|store| Scripted::new(store.clone())).unzip();
-        scripts[2].always(Verb::Attempt, Act::Stuck);
-        let quorum = Quorum::new(members).unwrap();
-        let mut claim = quorum.claim(&Key::new("k").unwrap(), ClaimId::from_bits(1 << 80), TERMS);
-        assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
+        let (stage, late, mut claim) = granted_but_for_one().await;
         claim.withdraw().await.unwrap();
-        assert_eq!(scripts[2].calls_of(Verb::Withdraw).len(), 0, "behind the attempt");
+        assert_eq!(late.calls_of(Verb::Withdraw).len(), 0, "behind the attempt");
         let kept = kept.then_some(claim);
-        scripts[2].heal();
+        late.heal();
         sleep(ms(1)).await;
-        let calls = scripts[2].calls();
+        let calls = late.calls();
         assert!(calls.len() == 2 && calls.iter().all(|call| call.ended), "{calls:?}");
         stage.assert_clean();
         if let Some(mut claim) = kept {
@@ -155,15 +162,9 @@ async fn a_claim_that_was_withdrawn_is_so_at_members_that_were_late() {
 #[tokio::test(start_paused = true)]
 async fn what_a_late_member_has_of_a_hold_that_is_over_makes_no_release() {
     for is_over in [false, true] {
-        let stage = Stage::of(3);
-        let (members, scripts): (Vec<_>, Vec<_>) =
-            stage.stores.iter().map(|store| Scripted::new(store.clone())).unzip();
-        scripts[2].always(Verb::Attempt, Act::Stuck);
-        let quorum = Quorum::new(members).unwrap();
-        let mut claim = quorum.claim(&Key::new("k").unwrap(), ClaimId::from_bits(1 << 80), TERMS);
-        assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
+        let (stage, late, mut claim) = granted_but_for_one().await;
         sleep(ms(1_000)).await;
-        scripts[2].heal();
+        late.heal();
         sleep(if is_over { TERMS.lease - ms(500) } else { ms(1) }).await;
         let released = if is_over { Withdrawal::NotHeld } else { Withdrawal::Released };
         assert_eq!(claim.withdraw().await.unwrap(), released, "over: {is_over}");

@@ -92,20 +92,30 @@ impl Stage<'_> {
 
     /// The same in any mode.
     pub(super) async fn client_in(&self, mode: Mode, tempo: Tempo) -> Client {
-        let line = self.layout().line_of(&self.scope, tempo);
-        let lease = self.times(tempo).lease;
-        let locks = support::connect_in(mode, line.url(), lease).await;
-        assert_eq!(capable_of(locks.capabilities()), self.layout().kind().can);
-        Client { locks, line }
+        let client = self.client_at(mode, tempo, str::to_owned).await;
+        assert_eq!(capable_of(client.locks.capabilities()), self.layout().kind().can);
+        client
     }
 
     /// A client whose keys are below a prefix, as the URL says.
     pub(super) async fn client_below(&self, prefix: &str) -> Client {
-        let line = self.layout().line_of(&self.scope, Tempo::Patient);
-        let mark = if line.url().contains('?') { '&' } else { '?' };
-        let url = format!("{}{mark}prefix={prefix}", line.url());
-        let lease = self.times(Tempo::Patient).lease;
-        let locks = support::connect_in(self.rival(), &url, lease).await;
+        let below = |url: &str| {
+            let mark = if url.contains('?') { '&' } else { '?' };
+            format!("{url}{mark}prefix={prefix}")
+        };
+        self.client_at(self.rival(), Tempo::Patient, below).await
+    }
+
+    /// A client at what becomes of the URL of its line.
+    async fn client_at(
+        &self,
+        mode: Mode,
+        tempo: Tempo,
+        url: impl FnOnce(&str) -> String,
+    ) -> Client {
+        let line = self.layout().line_of(&self.scope, tempo);
+        let lease = self.times(tempo).lease;
+        let locks = support::connect_in(mode, &url(line.url()), lease).await;
         Client { locks, line }
     }
 

@@ -94,13 +94,7 @@ fn a_claim_is_handed_on_here_only_once_the_next_server_has_renewed_it() {
 fn an_idle_claim_is_taken_only_once_the_next_server_has_renewed_it() {
     let mut world = World::new();
     let ask = Ask { linger: ms(50), ..world.ask(ms(1_000)) };
-    world.enter(ask, MAX);
-    world.turn();
-    world.answer(Some((10_000, false)), true);
-    world.turn();
-    world.read(0);
-    world.release(0);
-    world.turn();
+    world.has_let_go(ask);
     world.push_of(Change::Elsewhere);
     world.turn();
     assert!(renewing(&world));

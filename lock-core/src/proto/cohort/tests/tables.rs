@@ -288,13 +288,7 @@ fn an_idle_lease_lingers_until_its_time_or_until_wanted() {
     for wanted in [false, true] {
         let mut world = World::new();
         let ask = Ask { linger: ms(50), ..world.ask(ms(1_000)) };
-        world.enter(ask, MAX);
-        world.turn();
-        world.answer(Some((10_000, false)), true);
-        world.turn();
-        world.read(0);
-        world.release(0);
-        world.turn();
+        world.has_let_go(ask);
         assert!(world.leaving.is_none() && world.unanswered.is_empty());
         assert!(matches!(world.enter(ask, MAX), Entry::Granted(2)), "without the store");
         world.release(0);
@@ -464,13 +458,7 @@ fn an_orphaned_cohort_tells_its_holder_and_its_waiters() {
 fn a_claim_that_has_rested_for_long_is_confirmed_before_it_is_handed_on() {
     let mut world = World::new();
     let ask = Ask { min_hold: LEASE / 2, ..world.ask(ms(10_000)) };
-    world.enter(ask, MAX);
-    world.turn();
-    world.answer(Some((10_000, false)), true);
-    world.turn();
-    world.read(0);
-    world.release(0);
-    world.turn();
+    world.has_let_go(ask);
     assert!(world.leaving.is_none() && world.asking.is_none(), "it rests, and is not renewed");
     // The driver comes late.
     world.now += LEASE / 2;

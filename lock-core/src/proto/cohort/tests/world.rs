@@ -354,6 +354,17 @@ impl World {
         }
     }
 
+    /// Somebody has come, was granted the key by the store, and has let it go.
+    pub(super) fn has_let_go(&mut self, ask: Ask) {
+        self.enter(ask, super::tables::MAX);
+        self.turn();
+        self.answer(Some((10_000, false)), true);
+        self.turn();
+        self.read(0);
+        self.release(0);
+        self.turn();
+    }
+
     /// The holder wants to know something of its hold.
     pub(super) fn watch(&mut self, index: usize, event: Event) -> u32 {
         let name = self.name();
