@@ -187,12 +187,18 @@ impl Table {
     }
 
     /// `by` says that a slot is at `to`. Whoever is believed to own it knows best.
+    ///
+    /// The new owner's epoch is greater than the last one's, if not known yet. So a node that has
+    /// not heard of the move, and names the last owner on, does not count.
     pub(super) fn moved(&mut self, slot: u16, by: &Addr, to: &Addr) -> bool {
-        if self.owner(slot).is_some_and(|owner| owner != by) {
+        let last = self.owner(slot).cloned();
+        if last.as_ref().is_some_and(|owner| owner != by) {
             return false;
         }
         let number = self.number(to);
-        self.owners[usize::from(slot % SLOTS)].0 = number;
+        let owner = &mut self.owners[usize::from(slot % SLOTS)];
+        owner.0 = number;
+        owner.1 += u64::from(last.is_some_and(|last| last != *to));
         true
     }
 }
@@ -305,8 +311,25 @@ c h:3@3 master - 0 0 3 connected 9-later\n";
         assert!(!table.moved(0, &two, &three));
         assert!(table.moved(0, &one, &three));
         assert_eq!([0, 1].map(|slot| owner(&table, slot)), ["h:3", "h:2"]);
-        // The layout that the nodes tell later wins.
-        learn(&mut table, &[("h:1", 1, "0"), ("h:2", 2, "1")]);
+    }
+
+    #[test]
+    fn a_node_that_has_not_heard_of_a_move_does_not_undo_it() {
+        let mut table = Table::empty();
+        let late = [("h:1", 4, "0"), ("h:2", 2, "1"), ("h:3", 3, "")];
+        learn(&mut table, &late);
+        let [one, three] = [1, 3].map(|port| Addr::new("h", port));
+        assert!(table.moved(0, &one, &three));
+        learn(&mut table, &late);
+        assert_eq!(owner(&table, 0), "h:3");
+        // What is told under the new owner's epoch, or a later one, counts.
+        learn(&mut table, &[("h:1", 4, ""), ("h:2", 2, "1"), ("h:3", 5, "0")]);
+        learn(&mut table, &late);
+        assert_eq!(owner(&table, 0), "h:3");
+        learn(&mut table, &[("h:1", 6, "0"), ("h:2", 2, "1"), ("h:3", 5, "")]);
         assert_eq!(owner(&table, 0), "h:1");
+        assert!(table.moved(0, &one, &one));
+        learn(&mut table, &[("h:2", 6, "0-1")]);
+        assert_eq!(owner(&table, 0), "h:2", "who names itself has not moved anything");
     }
 }
