@@ -342,7 +342,8 @@ class Run:
             how = "ok  " if outcome.is_good() else "FAIL"
             say(f"{how} {outcome.seconds:6.1f} s, {outcome.cpu_seconds:5.1f} of a core  {outcome.suite.name}: "
                 f"{passed} passed, {failed} failed"
-                + (f"; {outcome.ended}" if outcome.ended else ""))
+                + (f"; {outcome.ended}" if outcome.ended else "")
+                + "".join(f"\n   {name}" for name in outcome.failed()))
         return outcomes
 
     @staticmethod

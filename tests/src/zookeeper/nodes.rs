@@ -101,6 +101,24 @@ impl ZooKeeperServer {
         })
     }
 
+    /// Deletes a node with its children, all at once: nobody sees a part of them.
+    ///
+    /// # Panics
+    ///
+    /// If a child comes or goes meanwhile, or has children.
+    pub fn delete_with_children(&self, path: &str) {
+        let top = path.to_owned();
+        self.ask("delete all of", path, |client| async move {
+            let mut all = client.new_multi_writer();
+            for child in list(&client, &top).await? {
+                all.add_delete(&format!("{top}/{child}"), None)?;
+            }
+            all.add_delete(&top, None)?;
+            all.commit().await?;
+            Ok(())
+        });
+    }
+
     /// ZooKeeper tells clients that a container is a plain node; its log has the difference.
     fn tell_containers<'a>(&self, nodes: impl Iterator<Item = &'a mut Node>) {
         let mut lasting = nodes.filter(|node| node.ephemeral_owner.is_none()).peekable();

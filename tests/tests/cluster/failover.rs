@@ -101,6 +101,8 @@ async fn a_hold_outlives_the_failover_of_its_master() {
     let locks = connect(&cluster.url_of_all(None), ms(60_000)).await;
     let guard = locks.lock("k").await.unwrap();
     let old = cluster.owner("k");
+    // `WAIT` is for the writes of its own connection, and for all before them.
+    cluster.node(old).command::<()>(&["SET", "mark:{k}", "", "PX", "1"]);
     let synced: u64 = cluster.node(old).command(&["WAIT", "1", "5000"]);
     assert_eq!(synced, 1);
     cluster.node_mut(old).kill();

@@ -56,10 +56,8 @@ async fn a_directory_that_is_deleted_with_its_line_is_made_again() {
     let held = holder.lock("k").await.unwrap();
     let waiting = tokio::spawn(locks.lock("k").acquire());
     server.watching("k", 2).await;
-    for name in server.line("k") {
-        server.delete(&format!("/k/{name}"));
-    }
-    server.delete("/k");
+    // One by one, the waiter would have the key for a moment.
+    server.delete_with_children("/k");
     tests::wait::within("the loss", held.lost()).await;
     let guard = waiting.await.unwrap().unwrap();
     assert_eq!(server.line("k").len(), 1);
