@@ -1,6 +1,7 @@
-//! redis-py's `Lock` and ours exclude each other on one key, both ways.
+//! Locks of other libraries and ours exclude each other on one key, both ways: redis-py's, redsync's,
+//! node-redlock's and rslock's.
 //!
-//! Both keep the canonical layout, a random value under `SET key value NX PX`; ours is named
+//! All keep the canonical layout, a random value under `SET key value NX PX`; ours is named
 //! `lock:{K}` for the key `K`.
 
 #![allow(clippy::disallowed_methods)]
@@ -40,33 +41,68 @@ async fn client(server: &RedisServer) -> LockClient {
     LockClient::connect(&server.url()).await.expect("the server answers")
 }
 
-#[tokio::test]
-async fn a_key_held_by_redis_py_is_busy_for_us_until_it_is_released() {
-    let server = RedisServer::start();
-    let (mut python, locks) = (redis_py(&server), client(&server).await);
-    python.ask(&format!("acquire {NAME} 0 60000")).await.expect_success();
+/// The program of `tests/interop` that this variable names: with what it is run, before it. `None`
+/// where it was not fetched: `./tests/run --all` does so where Go and Node are installed.
+fn fetched(server: &RedisServer, variable: &str, with: &[&str]) -> Option<Worker> {
+    let Ok(program) = std::env::var(variable) else {
+        eprintln!("{variable} names no client: nothing was run with it");
+        return None;
+    };
+    let url = server.url();
+    let [first, rest @ ..] = &[with, &[&program, &url]].concat()[..] else { unreachable!("two") };
+    Some(Worker::spawn(first, rest))
+}
+
+async fn theirs_is_busy_for_us_until_it_is_released(server: &RedisServer, them: &mut Worker) {
+    let locks = client(server).await;
+    them.ask(&format!("acquire {NAME} 0 60000")).await.expect_success();
     assert!(locks.lock(KEY).try_acquire().await.unwrap().is_none());
     let error = locks.lock(KEY).wait(Duration::from_millis(50)).acquire().await.unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
-    assert_eq!(server.key(NAME).unwrap().kind, "string", "redis-py's value was overwritten");
+    assert_eq!(server.key(NAME).unwrap().kind, "string", "their value was overwritten");
 
     let acquire = tokio::spawn(locks.lock(KEY).wait(Duration::from_secs(9)).acquire());
-    python.ask("release").await.expect_success();
+    them.ask("release").await.expect_success();
     let guard = within("a key that nobody holds", acquire).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_key_held_by_us_is_busy_for_redis_py_until_it_is_released() {
-    let server = RedisServer::start();
-    let (mut python, locks) = (redis_py(&server), client(&server).await);
+async fn ours_is_busy_for_them_until_it_is_released(server: &RedisServer, them: &mut Worker) {
+    let locks = client(server).await;
     let guard = locks.lock(KEY).await.unwrap();
-    assert_eq!(python.ask(&format!("acquire {NAME} 0 60000")).await.error(), "busy");
-    assert_eq!(python.ask(&format!("acquire {NAME} 50 60000")).await.error(), "busy");
+    assert_eq!(them.ask(&format!("acquire {NAME} 0 60000")).await.error(), "busy");
+    assert_eq!(them.ask(&format!("acquire {NAME} 50 60000")).await.error(), "busy");
     assert!(guard.is_held());
-    python.send(&format!("acquire {NAME} 9000 60000"));
+    them.send(&format!("acquire {NAME} 9000 60000"));
     guard.release().await.unwrap();
-    python.reply().await.expect_success();
+    them.reply().await.expect_success();
+    assert!(locks.lock(KEY).try_acquire().await.unwrap().is_none());
+    them.ask("release").await.expect_success();
+}
+
+async fn exclude_each_other(server: &RedisServer, them: &mut Worker) {
+    theirs_is_busy_for_us_until_it_is_released(server, them).await;
+    ours_is_busy_for_them_until_it_is_released(server, them).await;
+}
+
+#[tokio::test]
+async fn redis_py_and_we_exclude_each_other() {
+    let server = RedisServer::start();
+    exclude_each_other(&server, &mut redis_py(&server)).await;
+}
+
+#[tokio::test]
+async fn redsync_and_we_exclude_each_other() {
+    let server = RedisServer::start();
+    let Some(mut them) = fetched(&server, "REDSYNC_CLIENT", &[]) else { return };
+    exclude_each_other(&server, &mut them).await;
+}
+
+#[tokio::test]
+async fn node_redlock_and_we_exclude_each_other() {
+    let server = RedisServer::start();
+    let Some(mut them) = fetched(&server, "NODE_REDLOCK_CLIENT", &["node"]) else { return };
+    exclude_each_other(&server, &mut them).await;
 }
 
 #[tokio::test]
