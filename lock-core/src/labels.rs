@@ -72,7 +72,7 @@ pub(crate) const LOST: [&str; 4] = ["expired", "taken", "hold_limit", "shutdown"
 
 /// The outcome of a request under an idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg(feature = "metrics")]
+#[cfg(any(feature = "metrics", feature = "idempotency"))]
 #[cfg_attr(not(feature = "idempotency"), expect(dead_code))]
 pub(crate) enum Repeat {
     Executed,
@@ -84,10 +84,15 @@ pub(crate) enum Repeat {
     Failed,
 }
 
-#[cfg(feature = "metrics")]
+#[cfg(any(feature = "metrics", feature = "idempotency"))]
 impl Repeat {
     pub(crate) const ALL: [&'static str; 7] =
         ["executed", "replayed", "in_flight", "mismatch", "without_payload", "unknown", "failed"];
+
+    #[cfg(feature = "idempotency")]
+    pub(crate) fn as_str(self) -> &'static str {
+        Self::ALL[self as usize]
+    }
 }
 
 /// How a request to the store ended: the verb, and the answer.

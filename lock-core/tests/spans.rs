@@ -196,6 +196,53 @@ async fn failures_and_losses_are_told_by_name() -> Test {
     Ok(())
 }
 
+#[cfg(feature = "idempotency")]
+#[tokio::test(start_paused = true)]
+async fn a_request_under_an_idempotency_key_and_its_execution_tell_how_they_ended() -> Test {
+    use lock_core::idempotency::{Begun, Fingerprint, Idempotency, MemoryRecords, Scope};
+
+    let spans = Spans::default();
+    let _listening = tracing::subscriber::set_default(spans.clone());
+    let once = Idempotency::new("tests", LockClient::memory(), MemoryRecords::new());
+    let (scope, asked) = (Scope::of("tenant"), Fingerprint::new([1; 32]));
+    let caller = tracing::info_span!("caller");
+    let begin = |key: &'static str| {
+        let begun = once.begin(&scope, key.as_bytes(), asked);
+        tracing::Instrument::instrument(begun, caller.clone())
+    };
+    let Begun::Run(execution) = begin(SECRET).await? else { panic!("it is new") };
+    let [running] = &spans.all("idempotency.execution")[..] else { panic!("{spans:?}") };
+    assert_eq!((running.parent, running.field("idempotency.outcome")), (Some("caller"), ""));
+    assert_eq!(running.field("lock.token"), execution.token().to_string());
+    assert_eq!(running.field("idempotency.id"), execution.id().to_string());
+    // In line for its lock, and gone.
+    let mut waiting = Box::pin(begin(SECRET));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    drop(waiting);
+    execution.complete("done".into()).await?;
+    assert!(matches!(begin(SECRET).await?, Begun::Replay(_)));
+    for (key, ends) in ["given up", "left"].into_iter().zip(["aborted", "left"]) {
+        let Begun::Run(execution) = begin(key).await? else { panic!("it is new") };
+        match ends {
+            "left" => execution.leave(),
+            _ => execution.abort().await?,
+        }
+    }
+    assert!(once.idle(ms(1_000)).await);
+    let told = |name| {
+        let ended = |span: Seen| {
+            assert_eq!((span.parent, span.handles), (Some("caller"), 0), "{span:?}");
+            span.field("idempotency.outcome").to_owned()
+        };
+        spans.all(name).into_iter().map(ended).collect::<Vec<_>>()
+    };
+    let begun = ["executed", "cancelled", "replayed", "executed", "executed"];
+    assert_eq!(told("idempotency.begin"), begun);
+    assert_eq!(told("idempotency.execution"), ["completed", "aborted", "left"]);
+    assert!(!format!("{:?}", of(&spans.seen)).contains(SECRET));
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_key_is_in_a_span_only_for_those_who_ask_for_it() -> Test {
     for keys in [false, true] {

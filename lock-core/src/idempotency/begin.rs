@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::begun::Begun;
 use super::error::BeginError;
+use super::observe::Run;
 use super::options::Options;
 use super::repeat::{Repeat, STORE_WITHIN};
 use super::service::Service;
@@ -144,9 +145,10 @@ impl Begin<'_> {
     ) -> Result<Begun, BeginError> {
         let &Self { shared, options, id, fingerprint } = self;
         let (answer, answered) = oneshot::channel();
-        let lead = LeadInHand::new(lead);
+        let (lead, watched) = (LeadInHand::new(lead), Run::begins(id, guard.token()));
         let _kept = Kept::one_more(&shared.tasks);
-        let task = Task { shared: shared.clone(), options, id, fingerprint, guard, lead, _kept };
+        let task =
+            Task { shared: shared.clone(), options, id, fingerprint, guard, lead, watched, _kept };
         drop(runtime.spawn(task.keep(answer)));
         match answered.await.unwrap_or_else(|_| Err(self.no_runtime())) {
             // Stopped past its lease before it began: another may run already.

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::begin::Begin;
 use super::begun::Begun;
 use super::error::BeginError;
+use super::observe::Request;
 use super::options::{BeginRejection, Duplicates, Options, check_key};
 use super::rotation::{self, Old};
 use super::service::Service;
@@ -16,8 +17,6 @@ use super::stats::{Counters, IdempotencyStats};
 use crate::client::LockClient;
 use crate::error::AlreadyInstalled;
 use crate::key::Key;
-#[cfg(feature = "metrics")]
-use crate::labels::Repeat;
 use crate::options::LockOptions;
 use crate::records::{Fingerprint, Ids, OnUnknown, RecordId, RecordStore, Scope};
 
@@ -206,6 +205,7 @@ impl Idempotency {
         self.check()?;
         check_key(scope, key)?;
         let begin = self.begin_under(&self.ids, &self.shared, (scope, key), fingerprint);
+        let request = Request::begins(begin.id);
         let old = self.old.as_ref();
         let old = old.map(|old| self.begin_under(&old.ids, &old.shared, (scope, key), fingerprint));
         let begun = match old {
@@ -229,16 +229,7 @@ impl Idempotency {
             Ok(Begun::Mismatch) => counters.mismatches.add(),
             Err(_) => counters.failed.add(),
         }
-        #[cfg(feature = "metrics")]
-        crate::metrics::series::begun(match &begun {
-            Ok(Begun::Run(_)) => Repeat::Executed,
-            Ok(Begun::Replay(_)) => Repeat::Replayed,
-            Ok(Begun::InFlight { .. }) => Repeat::InFlight,
-            Ok(Begun::Mismatch) => Repeat::Mismatch,
-            Ok(Begun::WithoutPayload) => Repeat::WithoutPayload,
-            Ok(Begun::Unknown { .. }) => Repeat::Unknown,
-            Err(_) => Repeat::Failed,
-        });
+        request.ended(&begun);
         match begun {
             // There is no await from here to the caller.
             Ok(Begun::Run(execution)) => Ok(Begun::Run(execution.handed_over())),

@@ -21,7 +21,7 @@ impl Task {
             && !self.complete_old(old, &outcome, &mut reply).await
         {
             // The record stays: what this one has done nobody may take for nothing.
-            return;
+            return self.watched.ended("left");
         }
         self.complete_new(outcome, reply).await;
     }
@@ -60,16 +60,19 @@ impl Task {
         match written {
             Ok(Written::Yes) => {
                 counters.completed.add();
+                self.watched.ended("completed");
                 self.lead.end(End::of(&outcome));
                 tell(&mut reply.or(last), Ok(()));
             }
             Ok(Written::Stale) => {
                 counters.stale_completions.add();
+                self.watched.ended("stale");
                 self.warn_too_late();
                 tell(&mut reply.or(last), Err(CompleteError::Stale { id, token }));
             }
             Err(fault) => {
                 tracing::warn!(%id, %token, %fault, "the outcome of an idempotent execution was not written");
+                self.watched.ended("unknown");
                 unwritten(&mut reply, fault);
             }
         }
@@ -99,6 +102,7 @@ impl Task {
 
     pub(super) async fn abort(&self, reply: Option<Reply>) {
         self.shared.counters.aborted.add();
+        self.watched.ended("aborted");
         self.take_back(reply).await;
     }
 

@@ -173,6 +173,7 @@ impl Task {
     /// The outcome is on record, as its execution says.
     pub(super) fn committed(&self, outcome: &Outcome) {
         self.shared.counters.completed.add();
+        self.watched.ended("completed");
         self.lead.end(End::of(outcome));
     }
 
@@ -193,8 +194,12 @@ impl Task {
         let committed = self.find_out(in_doubt, &mut tell).await;
         match &committed {
             Ok(true) => self.committed(&in_doubt.outcome),
-            Ok(false) => self.shared.counters.aborted.add(),
+            Ok(false) => {
+                self.shared.counters.aborted.add();
+                self.watched.ended("aborted");
+            }
             Err(fault) => {
+                self.watched.ended("unknown");
                 tracing::warn!(%id, %token, %fault, "it is not known whether the transaction of an idempotent execution was committed");
             }
         }

@@ -73,7 +73,7 @@
 // - `in_transaction`: executions that are completed in a transaction of the user's (`written`).
 // - `tx`: such a transaction, handed to a handler. `tx_axum`: as an argument in axum.
 // - `replay`: values of functions, kept and replayed. `value_hash`: whether two are the same.
-// - `error`, `transaction_error`: the errors. `debug`: outcomes without their payload.
+// - `observe`: spans. `error`, `transaction_error`: the errors. `debug`: outcomes without their payload.
 
 mod begin;
 mod begun;
@@ -84,6 +84,7 @@ mod error;
 mod execution;
 #[cfg(feature = "sql")]
 mod in_transaction;
+mod observe;
 mod options;
 mod repeat;
 #[cfg(feature = "idempotent")]

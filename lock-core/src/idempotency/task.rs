@@ -14,6 +14,7 @@ use tokio::sync::{oneshot, watch};
 use super::begun::Begun;
 use super::error::BeginError;
 use super::execution::{Execution, Finish, tell};
+use super::observe::Run;
 use super::options::Options;
 use super::repeat::{Repeat, STORE_WITHIN};
 use super::service::Service;
@@ -41,6 +42,7 @@ pub(super) struct Task {
     pub(super) fingerprint: Fingerprint,
     pub(super) guard: LockGuard,
     pub(super) lead: LeadInHand,
+    pub(super) watched: Run,
     pub(super) _kept: Kept,
 }
 
@@ -99,12 +101,12 @@ impl Task {
 
     async fn work(&self, answer: Answer) {
         if answer.is_closed() {
-            return;
+            return self.watched.ended("unused");
         }
         if !self.guard.is_held() {
             // Stopped past its lease: a claim now would look like an execution to the next.
             drop(answer.send(Ok(Begun::InFlight { age: Duration::ZERO })));
-            return;
+            return self.watched.ended("unused");
         }
         let claim = self.claim();
         let asked = Repeat::new();
@@ -117,15 +119,16 @@ impl Task {
         };
         match (claimed, answer) {
             (Ok(Claimed::Claimed { replaced }), Some(answer)) => self.run(replaced, answer).await,
-            (Ok(Claimed::Claimed { .. }), None) => self.take_back(None).await,
+            (Ok(Claimed::Claimed { .. }), None) => self.unused().await,
             (Ok(claimed), answer) => self.tell(claimed, answer),
             (Err(fault), mut answer) => {
                 // Whatever the last try came to, an earlier one may have taken effect.
                 let is_unknown = fault.is_transient() || asked.has_failed();
                 self.fail(fault, &mut answer);
-                if is_unknown {
+                match is_unknown {
                     // It may have been claimed: it is taken back before the lock is.
-                    self.take_back(None).await;
+                    true => self.unused().await,
+                    false => self.watched.ended("unused"),
                 }
             }
         }
@@ -144,6 +147,7 @@ impl Task {
 
     /// There is nothing to run.
     fn tell(&self, claimed: Claimed, answer: Option<Answer>) {
+        self.watched.ended("unused");
         let (begun, end) = match claimed {
             Claimed::Done(payload) => (Begun::Replay(payload.clone()), Some(End::Done(payload))),
             Claimed::WithoutPayload => (Begun::WithoutPayload, Some(End::WithoutPayload)),
@@ -205,10 +209,10 @@ impl Task {
                 self.complete(outcome, old, reply).await;
             }
             Some(Finish::Abort(reply)) => self.abort(Some(reply)).await,
-            Some(Finish::Unused) => self.take_back(None).await,
+            Some(Finish::Unused) => self.unused().await,
             Some(Finish::Answered(end)) => {
                 self.lead.end(end);
-                self.take_back(None).await;
+                self.unused().await;
             }
             #[cfg(feature = "sql")]
             Some(Finish::Committed(outcome, reply)) => {
@@ -220,9 +224,18 @@ impl Task {
             Some(Finish::GiveUp(reply)) if !stays() => self.abort(Some(reply)).await,
             None if !stays() => self.abort(None).await,
             // The guard goes with this task, and the record stays.
-            Some(Finish::GiveUp(reply)) => tell(&mut Some(reply), Ok(())),
-            Some(Finish::Leave) | None => {}
+            Some(Finish::GiveUp(reply)) => {
+                self.watched.ended("left");
+                tell(&mut Some(reply), Ok(()));
+            }
+            Some(Finish::Leave) | None => self.watched.ended("left"),
         }
+    }
+
+    /// Nothing has run under the claim.
+    async fn unused(&self) {
+        self.watched.ended("unused");
+        self.take_back(None).await;
     }
 
     /// Keeps the record alive as long as the lock is held: the same claim again extends it.
