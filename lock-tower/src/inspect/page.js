@@ -10,6 +10,7 @@ let snapshot = null;
 let source = null;
 let opened = null; // the key whose details are shown
 let openedTimer = null;
+let paused = false;
 const leases = new Map(); // key -> the longest lease seen, which is what the bar is full at
 
 function el(name, text, className) {
@@ -51,6 +52,22 @@ function showStats(stats) {
     }
     put(value, count(stats[name]));
   }
+}
+
+// By what the keys are sorted; without a function they stand as the server lists them.
+const ORDERS = {
+  line: null,
+  key: (a, b) => (a.key < b.key ? -1 : 1),
+  held: (a, b) => (b.hold?.held_ms ?? -1) - (a.hold?.held_ms ?? -1),
+  lease: (a, b) => (a.hold?.lease_left_ms ?? Number.MAX_VALUE) - (b.hold?.lease_left_ms ?? Number.MAX_VALUE),
+  refused: (a, b) => b.refused - a.refused,
+  holds: (a, b) => (b.holds?.p99_ms ?? -1) - (a.holds?.p99_ms ?? -1),
+  waits: (a, b) => (b.waits?.p99_ms ?? -1) - (a.waits?.p99_ms ?? -1),
+};
+
+function sorted(keys) {
+  const order = ORDERS[$('sort').value];
+  return order ? [...keys].sort(order) : keys;
 }
 
 function makeRow(key) {
@@ -120,13 +137,13 @@ function show() {
   const wanted = $('filter').value.toLowerCase();
   const body = $('keys');
   const seen = new Set();
+  const focused = document.activeElement;
   let next = body.firstElementChild;
-  for (const busy of snapshot.keys) {
+  for (const busy of sorted(snapshot.keys)) {
     if (wanted && !busy.key.toLowerCase().includes(wanted)) continue;
     seen.add(busy.key);
     const parts = rows.get(busy.key) ?? makeRow(busy.key);
     fill(parts, busy);
-    // Rows that stay where they are keep the focus.
     if (parts.row === next) next = next.nextElementSibling;
     else body.insertBefore(parts.row, next);
     if (parts.detail) {
@@ -147,6 +164,8 @@ function show() {
     rows.delete(key);
     leases.delete(key);
   }
+  // A row that was moved has lost it.
+  if (focused !== document.activeElement && body.contains(focused)) focused.focus();
   $('prefix').hidden = !snapshot.prefix;
   put($('prefix'), snapshot.prefix ? `below ${snapshot.prefix}:` : '');
   $('none').hidden = rows.size > 0;
@@ -194,7 +213,7 @@ async function look(key) {
     const cell = opened === key ? rows.get(key)?.detail?.firstElementChild : null;
     cell?.replaceChildren(el('p', error.message, 'small'));
   }
-  if (opened === key && !document.hidden) {
+  if (opened === key && !document.hidden && !paused) {
     clearTimeout(openedTimer);
     openedTimer = setTimeout(look, OPEN_EVERY_MS, key);
   }
@@ -273,6 +292,11 @@ function say(text) {
 function live() {
   sayTimer = null;
   const state = $('state');
+  if (paused) {
+    state.className = '';
+    state.textContent = 'paused';
+    return;
+  }
   state.className = source?.readyState === EventSource.OPEN ? 'live' : 'gone';
   state.textContent = state.className === 'live' ? 'live' : 'no connection';
 }
@@ -290,10 +314,61 @@ function connect() {
   };
 }
 
-// Nobody looks at a hidden page: it asks for nothing.
-document.addEventListener('visibilitychange', () => {
-  if (document.hidden) { source?.close(); source = null; clearTimeout(openedTimer); }
-  else { if (!source) connect(); if (opened) look(opened); }
+// A page that nobody looks at, and one that is paused, asks for nothing.
+function attend() {
+  if (document.hidden || paused) {
+    source?.close();
+    source = null;
+    clearTimeout(openedTimer);
+    return;
+  }
+  if (!source) connect();
+  if (opened) look(opened);
+}
+
+function pause() {
+  paused = !paused;
+  const button = $('pause');
+  button.setAttribute('aria-pressed', String(paused));
+  put(button, paused ? 'Go on' : 'Pause');
+  attend();
+  live();
+}
+
+// The focus goes to the key so many rows further on.
+function step(by) {
+  const keys = [...document.querySelectorAll('#keys .key button')];
+  const at = keys.indexOf(document.activeElement);
+  const from = at >= 0 ? at : by > 0 ? -1 : keys.length;
+  keys[Math.min(Math.max(from + by, 0), keys.length - 1)]?.focus();
+}
+
+function escape(typing) {
+  if (typing) {
+    $('filter').value = '';
+    document.activeElement.blur();
+    show();
+  } else if (opened) {
+    const { toggle } = rows.get(opened);
+    open(null);
+    toggle.focus();
+  }
+}
+
+const KEYS = { j: () => step(1), k: () => step(-1), p: pause, '/': () => $('filter').focus() };
+
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || $('confirm').open) return;
+  const typing = event.target === $('filter');
+  if (event.key === 'Escape') {
+    escape(typing);
+  } else if (!typing && event.target !== $('sort') && Object.hasOwn(KEYS, event.key)) {
+    event.preventDefault();
+    KEYS[event.key]();
+  }
 });
+document.addEventListener('visibilitychange', attend);
 $('filter').addEventListener('input', show);
+$('sort').addEventListener('change', show);
+$('pause').addEventListener('click', pause);
 connect();

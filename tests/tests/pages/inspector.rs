@@ -103,6 +103,88 @@ async fn a_key_that_is_opened_shows_who_holds_it_in_another_process() {
     page.has_no_problems();
 }
 
+/// The keys that the page lists, in its order, as JavaScript.
+const LISTED: &str =
+    "[...document.querySelectorAll('#keys tr[data-key]')].map(row => row.dataset.key).join()";
+
+async fn lists(page: &Page, keys: &str) {
+    page.until(&format!("it lists {keys}"), &format!("{LISTED} === {keys:?}")).await;
+}
+
+async fn sorts_by(page: &Page, what: &str) {
+    let sort = format!(
+        "document.querySelector('#sort').value = {what:?}, \
+         document.querySelector('#sort').dispatchEvent(new Event('change'))"
+    );
+    page.js(&sort).await;
+}
+
+/// Presses a key of the keyboard where the focus is.
+async fn presses(page: &Page, key: &str) {
+    let press = format!(
+        "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {{ key: {key:?}, bubbles: true }}))"
+    );
+    page.js(&press).await;
+}
+
+#[tokio::test]
+async fn keys_are_sorted_and_the_keyboard_goes_to_each_of_them() {
+    let locks = LockClient::memory();
+    let site = Site::serve(app(&locks)).await;
+    let browser = Browser::start().await;
+    let page = browser.open(&site.url("/locks")).await;
+    let mut guards = Vec::new();
+    for (key, lease) in [("b", 60), ("c", 30), ("a", 90)] {
+        guards.push(locks.lock(key).lease(Duration::from_secs(lease)).await.unwrap());
+    }
+    let waiting = waiter(&locks, "c");
+    page.until("its waiter", &format!("{}?.cells[2].textContent === '1'", row("c"))).await;
+    for (by, keys) in [("key", "a,b,c"), ("held", "b,c,a"), ("lease", "c,b,a")] {
+        sorts_by(&page, by).await;
+        lists(&page, keys).await;
+    }
+    let is_on =
+        |key: &str| format!("document.activeElement.closest('#keys tr')?.dataset.key === {key:?}");
+    for (pressed, key) in [("j", "c"), ("j", "b"), ("j", "a"), ("j", "a"), ("k", "b")] {
+        presses(&page, pressed).await;
+        page.until(&format!("it is on {key}"), &is_on(key)).await;
+    }
+    // A row that is moved keeps the focus.
+    sorts_by(&page, "key").await;
+    lists(&page, "a,b,c").await;
+    assert_eq!(page.js(&is_on("b")).await, true);
+    page.js("document.activeElement.click()").await;
+    page.until("its holder", "document.querySelector('.detail code')").await;
+    presses(&page, "Escape").await;
+    assert_eq!(page.js("document.querySelector('.detail')").await, serde_json::Value::Null);
+    assert_eq!(page.js(&is_on("b")).await, true);
+    presses(&page, "/").await;
+    assert_eq!(page.js("document.activeElement.id").await, "filter");
+    guards.clear();
+    within("its turn", waiting).await.unwrap().release().await.unwrap();
+    page.has_no_problems();
+}
+
+#[tokio::test]
+async fn a_page_that_is_paused_asks_for_nothing_and_shows_the_news_when_it_goes_on() {
+    let locks = LockClient::memory();
+    let site = Site::serve(app(&locks)).await;
+    let browser = Browser::start().await;
+    let page = browser.open(&site.url("/locks")).await;
+    let first = locks.lock("first").await.unwrap();
+    shows(&page, "first", "held").await;
+    presses(&page, "p").await;
+    assert_eq!(page.text("#state").await, "paused");
+    assert_eq!(page.js("source").await, serde_json::Value::Null, "it has no events any more");
+    first.release().await.unwrap();
+    let _second = locks.lock("second").await.unwrap();
+    assert_eq!(page.js(LISTED).await, "first");
+    page.click("#pause").await;
+    lists(&page, "second").await;
+    page.until("it is live", "document.querySelector('#state').textContent === 'live'").await;
+    page.has_no_problems();
+}
+
 #[tokio::test]
 async fn a_key_is_taken_away_by_two_clicks_and_not_by_one() {
     let locks = LockClient::memory();
