@@ -97,7 +97,7 @@ impl Held for MultiLockGuard {
     }
 
     fn lost(&self) -> MultiLost {
-        self.lost()
+        (**self).lost()
     }
 
     fn why_lost(handle: &MultiLockHandle) -> Option<LostError> {

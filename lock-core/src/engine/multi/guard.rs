@@ -3,88 +3,48 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::mem;
+use std::ops::Deref;
 use std::task::Poll;
-use std::time::Duration;
 
 use futures_util::future::maybe_done;
 
 use super::super::hold::{LockGuard, LockScope, Scoped};
-use super::{MultiLockHandle, MultiLost};
-use crate::error::{LostError, ReleaseError};
-use crate::key::{IntoKey, Key};
-use crate::token::FencingToken;
+use super::MultiLockHandle;
+use crate::error::ReleaseError;
 
 /// Several held locks, made by [`LockClient::lock_all`](crate::LockClient::lock_all). Dropping it
 /// gives them up in the background, the last key first; [`release`](Self::release) waits for the
 /// answers.
 ///
-/// They are one: when one of them is lost, none counts any more. [`is_held`](Self::is_held) is
-/// false then, and [`lost`](Self::lost) says which one it was. The others stay locked until this
-/// guard is gone, so that nobody else begins while its work winds up.
+/// They are one: when one of them is lost, none counts any more.
+/// [`is_held`](MultiLockHandle::is_held) is false then, and [`lost`](MultiLockHandle::lost) says
+/// which one it was. The others stay locked until this guard is gone, so that nobody else begins
+/// while its work winds up. All that its [`MultiLockHandle`] has is its own.
 #[must_use = "locks that are not kept are given up at once"]
 pub struct MultiLockGuard {
     /// In the order of the keys.
     guards: Vec<LockGuard>,
+    handle: MultiLockHandle,
 }
 
 impl MultiLockGuard {
     /// Nothing yet.
     pub(super) fn with_capacity(keys: usize) -> Self {
-        Self { guards: Vec::with_capacity(keys) }
+        let handle = MultiLockHandle::with_capacity(keys);
+        Self { guards: Vec::with_capacity(keys), handle }
     }
 
     /// Adds the hold of the next key.
     pub(super) fn push(&mut self, guard: LockGuard) {
+        self.handle.push(guard.handle());
         self.guards.push(guard);
-    }
-
-    /// The keys, in the order in which they were taken: that of the bytes of their encoded form.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Key> {
-        self.guards.iter().map(|guard| guard.key())
-    }
-
-    /// The fencing token of one key; `None` for a key that is none of those locked. Send it with
-    /// every write to what that key protects: each key counts for itself.
-    #[must_use]
-    pub fn token(&self, key: impl IntoKey) -> Option<FencingToken> {
-        let key = key.into_key().ok()?;
-        let at = self.guards.binary_search_by(|guard| guard.key().cmp(&key)).ok()?;
-        Some(self.guards[at].token())
-    }
-
-    /// The fencing tokens, in the order of the keys.
-    pub fn tokens(&self) -> impl ExactSizeIterator<Item = FencingToken> {
-        self.guards.iter().map(|guard| guard.token())
-    }
-
-    /// Whether all holds are still good by this process's own clock. Reads the clock each time.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.guards.iter().all(|guard| guard.is_held())
-    }
-
-    /// How long all holds are good without a further renewal: the least that one of them has, see
-    /// [`LockHandle::lease_left`](crate::LockHandle::lease_left). Zero once one is over.
-    #[must_use]
-    pub fn lease_left(&self) -> Duration {
-        self.guards.iter().map(|guard| guard.lease_left()).min().unwrap_or_default()
-    }
-
-    /// Resolves when one of the holds is over without a release, and says which.
-    pub fn lost(&self) -> MultiLost {
-        MultiLost::new(self.guards.iter().map(|guard| guard.lost()))
-    }
-
-    /// Why a hold is over, while the others may be good.
-    pub(super) fn why_lost(&self) -> Option<LostError> {
-        self.guards.iter().find_map(|guard| guard.why_lost())
     }
 
     /// A view of these holds that can be cloned and sent along, and cannot release them. Through
     /// [`iter`](MultiLockHandle::iter) it has that of each.
     #[must_use]
     pub fn handle(&self) -> MultiLockHandle {
-        MultiLockHandle::new(self.guards.iter().map(LockGuard::handle))
+        self.handle.clone()
     }
 
     /// Runs a future under all the holds. An acquire of one of the keys inside it re-enters that
@@ -130,6 +90,14 @@ impl MultiLockGuard {
         .await;
         let outcomes = each.iter_mut().rev().filter_map(|one| one.as_mut().take_output());
         outcomes.collect()
+    }
+}
+
+impl Deref for MultiLockGuard {
+    type Target = MultiLockHandle;
+
+    fn deref(&self) -> &MultiLockHandle {
+        &self.handle
     }
 }
 

@@ -18,20 +18,27 @@ use crate::token::FencingToken;
 #[derive(Clone)]
 pub struct MultiLockHandle {
     /// In the order of the keys.
-    each: Arc<[LockHandle]>,
+    each: Arc<Vec<LockHandle>>,
 }
 
 impl MultiLockHandle {
-    pub(super) fn new(each: impl Iterator<Item = LockHandle>) -> Self {
-        Self { each: each.collect() }
+    /// Of nothing yet.
+    pub(super) fn with_capacity(keys: usize) -> Self {
+        Self { each: Arc::new(Vec::with_capacity(keys)) }
     }
 
-    /// The keys, in the order in which they were taken.
+    /// Adds the hold of the next key.
+    pub(super) fn push(&mut self, handle: LockHandle) {
+        Arc::make_mut(&mut self.each).push(handle);
+    }
+
+    /// The keys, in the order in which they were taken: that of the bytes of their encoded form.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Key> {
         self.iter().map(LockHandle::key)
     }
 
-    /// The fencing token of one key; `None` for a key that is none of those locked.
+    /// The fencing token of one key; `None` for a key that is none of those locked. Send it with
+    /// every write to what that key protects: each key counts for itself.
     #[must_use]
     pub fn token(&self, key: impl IntoKey) -> Option<FencingToken> {
         let key = key.into_key().ok()?;
@@ -50,15 +57,15 @@ impl MultiLockHandle {
         self.each.iter()
     }
 
-    /// Whether all holds are still good, see
-    /// [`MultiLockGuard::is_held`](crate::multi::MultiLockGuard::is_held); false after their
-    /// release.
+    /// Whether all holds are still good by this process's own clock; false after their release.
+    /// Reads the clock each time.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.iter().all(LockHandle::is_held)
     }
 
-    /// How long all holds are good without a further renewal: the least that one of them has.
+    /// How long all holds are good without a further renewal: the least that one of them has, see
+    /// [`LockHandle::lease_left`]. Zero once one is over.
     #[must_use]
     pub fn lease_left(&self) -> Duration {
         self.iter().map(LockHandle::lease_left).min().unwrap_or_default()
