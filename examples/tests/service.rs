@@ -26,7 +26,7 @@ fn a_load_moves_what_the_dashboard_shows_and_the_service_ends_with_nothing_left(
     ] {
         assert!(stdout.contains(moved), "no {moved} in {stdout}");
     }
-    for answered in ["ship", "sell", "pay", "report"] {
+    for answered in ["ship", "sell", "pay", "report", "| repair  | 200", "| repair  | 401"] {
         assert!(stdout.contains(answered), "no {answered} in {stdout}");
     }
     assert!(stdout.contains("all locks given back: true, all records written: true"), "{stdout}");

@@ -4,7 +4,7 @@ use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{CutWatch, LockScope, OneKey, Plan, Shared};
+use crate::engine::{Acquire, CutWatch, LockScope, OneKey, Plan, Shared};
 use crate::error::{AcquireError, LostError, RunError};
 use crate::lockable::{Held, Lockable};
 use crate::options::{Fairness, LockOptions};
@@ -134,8 +134,9 @@ impl<K: Lockable> LockBuilder<K> {
         self
     }
 
-    /// The purpose of the acquire. Operators see it where the store has a place for it (ZooKeeper:
-    /// the data of the claim's node; a database: the column `about`). At most 128 bytes, no control
+    /// The purpose of the acquire. Operators see it where the store has a place for it (memory;
+    /// ZooKeeper: the data of the claim's node; etcd: the value of its key; a database: the column
+    /// `about`). At most 128 bytes, no control
     /// characters.
     #[inline]
     pub fn name(mut self, name: &'static str) -> Self {
@@ -249,6 +250,45 @@ impl<K: Lockable> LockBuilder<K> {
         // The work is done; what the store answers cannot change that any more.
         drop(guard.release().await);
         Ok(output)
+    }
+}
+
+impl LockBuilder {
+    /// Takes the key from whoever holds it, ahead of all who wait: for an operator's tool, where a
+    /// holder hangs and the work cannot wait for its lease. It is had alone, under a token greater
+    /// than all before.
+    ///
+    /// Those who held it are told that their hold is [lost](crate::LockGuard::lost), at once or at
+    /// their next renewal. What they do until then is kept out by the
+    /// [token](crate::LockHandle::token) alone. Those who wait keep their places, behind this hold.
+    /// The store is asked once; `wait` and `retries` are for its faults.
+    ///
+    /// Not all stores can ([`Capabilities::force_acquire`](crate::backend::Capabilities)). At those
+    /// whose line is one of nodes in their order, ZooKeeper and etcd, and at a quorum, nobody gets
+    /// ahead of who waits: [`force_release`](crate::LockClient::force_release) frees a key there.
+    ///
+    /// ```
+    /// # use lock_core::LockClient;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locks = LockClient::connect("memory:").await?;
+    /// let stuck = locks.lock("report").await?;
+    /// let guard = locks.lock("report").name("repair").force_acquire().await?;
+    /// assert!(guard.token() > stuck.token());
+    /// stuck.lost().await;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire). [`Rejection::Unsupported`](crate::error::Rejection) where the
+    /// store cannot, and [`Rejection::Forced`](crate::error::Rejection) for a mode that is shared.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it gives the key to the next in line. Its holders may have lost it by then.
+    pub fn force_acquire(self) -> Acquire {
+        let Self { plan, what: OneKey(key) } = self;
+        Acquire::new(plan, key).forcing()
     }
 }
 

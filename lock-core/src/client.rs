@@ -326,7 +326,8 @@ impl LockClient {
     /// else at its next renewal, a third of its lease later at most. **Until then two may be at
     /// work**, and what the old one has sent may arrive later still. Only the fencing token keeps
     /// those writes out: that of the next holder is greater.
-    /// [`request_revoke`](Self::request_revoke) asks politely.
+    /// [`request_revoke`](Self::request_revoke) asks politely, and
+    /// [`force_acquire`](crate::LockBuilder::force_acquire) takes the key for its caller.
     ///
     /// It takes the key from whoever holds it when the request arrives, a client of another
     /// library too. Tasks that wait in the old holder's process join the end of the line.

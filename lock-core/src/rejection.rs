@@ -105,6 +105,15 @@ pub enum Rejection {
         /// The mode that was asked for.
         asked: Mode,
     },
+    /// A key that is taken from its holders is had alone: it cannot be shared, nor be one of its
+    /// permits.
+    #[error("lock `{key}`: asked for as {asked} by force, which takes a key alone")]
+    Forced {
+        /// The key.
+        key: Key,
+        /// The mode that was asked for.
+        asked: Mode,
+    },
     /// The store has no way to do what an option asks for; [`Capabilities`](crate::backend::Capabilities)
     /// says so beforehand.
     #[error("lock `{key}`: {option} cannot be had: its store does not promise it")]
@@ -140,6 +149,7 @@ impl Rejection {
             | Self::Permits { key, .. }
             | Self::OtherLimit { key, .. }
             | Self::Upgrade { key, .. }
+            | Self::Forced { key, .. }
             | Self::Unsupported { key, .. }
             | Self::Name { key, .. } => Some(key),
             Self::Key(_) | Self::KeyCount { .. } | Self::NoClient => None,

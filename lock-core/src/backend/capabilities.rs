@@ -24,12 +24,15 @@ pub struct Capabilities {
     /// [`Mode::Permit`] is served.
     pub permits: bool,
     /// Elections are served: [`Backend::candidate`](super::Backend::candidate) and
-    /// [`Claim::follow`](super::Claim::follow).
+    /// [`Backend::follow`](super::Backend::follow).
     pub election: bool,
     /// A holder can be asked to give the key up, and is told so.
     pub revocation: bool,
     /// A key can be taken away from its holder.
     pub force_release: bool,
+    /// One who wants a key can take it from all who hold it, ahead of the line:
+    /// [`Backend::forced`](super::Backend::forced).
+    pub force_acquire: bool,
     /// It can be a member of a [`Quorum`](crate::quorum::Quorum): its claims serve [`MemberClaim`].
     pub quorum: bool,
     /// A grant can wait for replicas: [`Terms::replicas`] is served.
@@ -60,6 +63,7 @@ impl Capabilities {
             election: false,
             revocation: false,
             force_release: false,
+            force_acquire: false,
             quorum: false,
             replicas: false,
             in_process: false,

@@ -4,18 +4,17 @@
 
 use std::cell::Cell;
 use std::fmt::Debug;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use super::{
-    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, Following, Inspection, Renewal,
-    Terms, Withdrawal,
+    Attempt, Backend, BoxFuture, Capabilities, Change, Claim, ClaimId, Fault, Follower, Inspection,
+    Renewal, Terms, Withdrawal,
 };
 use crate::key::Key;
-
-pub(super) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A request of a claim, and the claim that it is for.
 pub(crate) type Request<A> = BoxFuture<'static, (Box<dyn DynClaim>, Result<A, Fault>)>;
@@ -66,6 +65,8 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
         terms: Terms,
         value: &Arc<str>,
     ) -> Box<dyn DynClaim>;
+    fn forced(&self, key: &Key, id: ClaimId, terms: Terms) -> Box<dyn DynClaim>;
+    fn follow(&self, key: &Key, lease: Duration) -> Box<dyn Follower>;
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>>;
     fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
     fn force_release<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
@@ -83,7 +84,6 @@ pub(crate) trait DynClaim: Send + 'static {
     fn changed(self: Box<Self>) -> Listening;
     fn renew(self: Box<Self>) -> Request<Renewal>;
     fn downgrade(self: Box<Self>) -> Request<Renewal>;
-    fn follow(self: Box<Self>) -> Request<Following>;
     fn withdraw(self: Box<Self>) -> Request<Withdrawal>;
 }
 
@@ -104,6 +104,14 @@ impl<B: Backend> DynBackend for B {
         value: &Arc<str>,
     ) -> Box<dyn DynClaim> {
         Box::new(Backend::candidate(self, key, id, terms, value))
+    }
+
+    fn forced(&self, key: &Key, id: ClaimId, terms: Terms) -> Box<dyn DynClaim> {
+        Box::new(Backend::forced(self, key, id, terms))
+    }
+
+    fn follow(&self, key: &Key, lease: Duration) -> Box<dyn Follower> {
+        Backend::follow(self, key, lease)
     }
 
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>> {
@@ -155,13 +163,6 @@ impl<C: Claim> DynClaim for C {
     fn downgrade(mut self: Box<Self>) -> Request<Renewal> {
         Box::pin(async move {
             let answer = Claim::downgrade(&mut *self).await;
-            (self as Box<dyn DynClaim>, answer)
-        })
-    }
-
-    fn follow(mut self: Box<Self>) -> Request<Following> {
-        Box::pin(async move {
-            let answer = Claim::follow(&mut *self).await;
             (self as Box<dyn DynClaim>, answer)
         })
     }

@@ -167,7 +167,7 @@
 //
 // - `capabilities`, `terms`: what a store can do, and what a claim asks of it.
 // - `fault`: a verb without an answer. `erased`: the type-erased twins of the traits.
-// - `member`, `enrolment`: the verbs of a member of a quorum, and what it keeps.
+// - `follower`: following an election. `member`, `enrolment`: the verbs of a member of a quorum, and what it keeps.
 // - `url`, `driver`: the reader of URLs, and the way from one to a store. `prefixed`: keys below a prefix.
 // - `register`: a key in one row. `io`: the home of connections.
 
@@ -176,6 +176,7 @@ mod driver;
 mod enrolment;
 mod erased;
 mod fault;
+mod follower;
 pub mod io;
 mod member;
 mod prefixed;
@@ -196,8 +197,12 @@ pub(crate) use driver::{Opening, opening};
 pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim, Listening, Request};
 pub use fault::{Fault, FaultKind, NotReplicated};
+use follower::NoElections;
+pub use follower::{BoxFuture, Follower, Following};
 pub use member::{Member, MemberClaim, Probe, SEEN_WITHIN};
 pub(crate) use prefixed::Prefix;
+#[allow(unused_imports)] // in builds with all stores
+pub(crate) use terms::Manner;
 pub use terms::{Replicas, Terms};
 pub use url::{Scheme, StoreUrl, UrlError, UrlPart};
 
@@ -206,7 +211,7 @@ use crate::key::Key;
 pub use crate::limits::{DURATION_MAX, PERMITS_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX};
 pub use crate::mode::Mode;
 pub use crate::token::TokenBlock;
-use crate::view::{Inspection, Leader};
+use crate::view::Inspection;
 
 /// A lock service.
 pub trait Backend: Send + Sync + Debug + 'static {
@@ -220,10 +225,26 @@ pub trait Backend: Send + Sync + Debug + 'static {
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim;
 
     /// Opens a claim that stands for [election](crate::Election): one as [`claim`](Self::claim)
-    /// opens, and as long as it holds the key, those who [follow](Claim::follow) are shown the
+    /// opens, and as long as it holds the key, those who [follow](Self::follow) are shown the
     /// `value`. Where [`Capabilities::election`] does not hold it is not called.
     fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> Self::Claim {
         let _ = value;
+        self.claim(key, id, terms)
+    }
+
+    /// Opens one who follows the election on a key, whose candidates have leases of about this
+    /// length. No I/O, cannot fail. Where [`Capabilities::election`] does not hold, it refuses each
+    /// request.
+    fn follow(&self, key: &Key, lease: Duration) -> Box<dyn Follower> {
+        let _ = (key, lease);
+        Box::new(NoElections)
+    }
+
+    /// Opens a claim that takes the key from all who hold it, ahead of all who wait: its attempt is
+    /// granted in any case, with tokens greater than all before. They hear of it as of a
+    /// [`force_release`](Self::force_release); those who wait keep their places. It wants the key
+    /// alone. Where [`Capabilities::force_acquire`] does not hold it is not called.
+    fn forced(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim {
         self.claim(key, id, terms)
     }
 
@@ -268,7 +289,7 @@ pub trait Claim: Send + 'static {
     fn attempt(&mut self) -> impl Future<Output = Result<Attempt, Fault>> + Send;
 
     /// Resolves when it is time to ask again, and says why. Cancel safe, level-triggered (it goes
-    /// on resolving until `attempt`, `renew` or `follow` was asked), may be spurious. A store that pushes
+    /// on resolving until `attempt` or `renew` was asked), may be spurious. A store that pushes
     /// nothing leaves the default: the engine asks by the clock then.
     fn changed(&mut self) -> impl Future<Output = Change> + Send {
         pending()
@@ -287,18 +308,6 @@ pub trait Claim: Send + 'static {
     /// A refusal where [`Capabilities::shared`] does not hold.
     fn downgrade(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send {
         let what = "this store cannot share a key";
-        std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
-    }
-
-    /// The leader of the election on the key. From then on [`changed`](Self::changed) resolves when
-    /// another may lead, where pushes are promised. The claim does nothing else: it stands in no
-    /// line, and is withdrawn as others are.
-    ///
-    /// # Errors
-    ///
-    /// A refusal where [`Capabilities::election`] does not hold.
-    fn follow(&mut self) -> impl Future<Output = Result<Following, Fault>> + Send {
-        let what = "this store has no elections";
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
     }
 
@@ -410,15 +419,6 @@ pub enum Renewal {
     Held(Grant),
     /// Not held any more. Final.
     Lost,
-}
-
-/// The answer to a claim that follows an election.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Following {
-    /// The leader; `None` while nobody leads.
-    pub leader: Option<Leader>,
-    /// Ask again after this time at the latest, even if nothing was pushed.
-    pub recheck: Duration,
 }
 
 /// The outcome of a withdrawal.

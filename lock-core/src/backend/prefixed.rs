@@ -1,9 +1,12 @@
 //! Keys below a prefix, whatever the store: its client names them without.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::erased::BoxFuture;
-use super::{Capabilities, ClaimId, ConnectError, DynBackend, DynClaim, Fault, Inspection, Terms};
+use super::{
+    BoxFuture, Capabilities, ClaimId, ConnectError, DynBackend, DynClaim, Fault, Follower,
+    Inspection, Terms,
+};
 use crate::key::{Key, too_long};
 use crate::limits::PREFIX_BYTES_MAX;
 
@@ -61,6 +64,14 @@ impl DynBackend for Prefixed {
         value: &Arc<str>,
     ) -> Box<dyn DynClaim> {
         self.store.candidate(&self.place(key), id, terms, value)
+    }
+
+    fn forced(&self, key: &Key, id: ClaimId, terms: Terms) -> Box<dyn DynClaim> {
+        self.store.forced(&self.place(key), id, terms)
+    }
+
+    fn follow(&self, key: &Key, lease: Duration) -> Box<dyn Follower> {
+        self.store.follow(&self.place(key), lease)
     }
 
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>> {

@@ -50,6 +50,24 @@ pub struct Terms {
     pub replicas: Option<Replicas>,
 }
 
+/// The way in which a claim comes by a key that others hold, for a store with one type of claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// It is told that it is blocked, and nothing is left of it.
+    Tries,
+    /// It stands in line.
+    Queues,
+    /// It takes the key from them.
+    Forces,
+}
+
+impl Manner {
+    /// That of a claim on these terms, unless it is a forced one.
+    pub(crate) fn of(terms: &Terms) -> Self {
+        if terms.queues { Self::Queues } else { Self::Tries }
+    }
+}
+
 impl Terms {
     /// The text of a claim about itself, for whoever looks at a stuck lock: who asks, and what for.
     /// That is `checkout@web-3 name=pay an order`, or `host=web-3 pid=4711` without a label and a

@@ -14,7 +14,7 @@ use super::sessions::Sessions;
 use super::watch::Watch;
 use super::wire::Range;
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Following, Renewal, Terms, Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Renewal, Terms, Withdrawal,
 };
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
@@ -194,10 +194,6 @@ impl Claim for EtcdClaim {
 
     async fn downgrade(&mut self) -> Result<Renewal, Fault> {
         self.become_reader().await
-    }
-
-    async fn follow(&mut self) -> Result<Following, Fault> {
-        self.ask_who_leads().await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {

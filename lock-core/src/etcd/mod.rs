@@ -26,7 +26,7 @@
 //! - `claim`: the verbs.
 //! - `join`: getting into the line, also after lost replies.
 //! - `held`: the grant, what a holder looks at, and becoming a reader.
-//! - `election`: following one.
+//! - `follower`: following one.
 //! - `line`, `about`: names and values of keys, and what they say.
 //! - `operator`: inspecting a line, asking its holders to leave, or making them.
 //! - `schemes`, `driver`, `connect`: etcd in the table of stores that URLs can name.
@@ -39,8 +39,8 @@ mod claim;
 mod clock;
 mod connect;
 pub(crate) mod driver;
-mod election;
 mod fault;
+mod follower;
 mod held;
 mod join;
 mod keepalive;
@@ -66,11 +66,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use claim::EtcdClaim;
+use follower::EtcdFollower;
 use schemes::MEMBERS;
 use sessions::Sessions;
 use target::Target;
 
-use crate::backend::{Backend, Capabilities, ClaimId, ConnectError, Fault, StoreUrl, Terms};
+use crate::backend::{
+    Backend, Capabilities, ClaimId, ConnectError, Fault, Follower, StoreUrl, Terms,
+};
 use crate::key::Key;
 use crate::view::Inspection;
 
@@ -135,6 +138,10 @@ impl Backend for Etcd {
 
     fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> EtcdClaim {
         EtcdClaim::new(self.sessions.clone(), key, id, terms, Some(value))
+    }
+
+    fn follow(&self, key: &Key, _lease: Duration) -> Box<dyn Follower> {
+        Box::new(EtcdFollower::new(self.sessions.clone(), key))
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {

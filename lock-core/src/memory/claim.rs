@@ -8,7 +8,7 @@ use super::member::{Door, unready};
 use super::store::{Entry, Moment, Store, With};
 use crate::backend::register::{OtherLimit, Place, Turn};
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, Following, MemberClaim, Renewal, Terms, Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, Manner, MemberClaim, Renewal, Terms, Withdrawal,
 };
 use crate::ground::clock;
 use crate::key::Key;
@@ -20,10 +20,9 @@ pub struct MemoryClaim {
     key: Key,
     id: ClaimId,
     terms: Terms,
+    manner: Manner,
     /// The value that it publishes, if it stands for election.
     value: Option<Arc<str>>,
-    /// It follows an election.
-    follows: bool,
     /// The store pokes it when the claim stands elsewhere than it was told.
     events: Arc<Notify>,
     /// It was poked, and has not asked since.
@@ -46,9 +45,9 @@ impl MemoryClaim {
             store,
             key,
             id,
+            manner: Manner::of(&terms),
             terms,
             value: None,
-            follows: false,
             events,
             heard: false,
             tokens_at: None,
@@ -62,6 +61,12 @@ impl MemoryClaim {
         self
     }
 
+    /// Has it take the key from all who hold it.
+    pub(super) fn forcing(mut self) -> Self {
+        self.manner = Manner::Forces;
+        self
+    }
+
     fn moment(&self) -> Moment {
         Moment { now: clock::now(), tokens_at: self.tokens_at, gate: self.door.gate() }
     }
@@ -70,7 +75,8 @@ impl MemoryClaim {
         let Terms { lease, mode, tokens_max, .. } = self.terms;
         // The store is told of every claim that goes: none has to ask again.
         let due = None;
-        let with = With { events: self.events.clone(), value: self.value.clone() };
+        let (events, value) = (self.events.clone(), self.value.clone());
+        let with = With { events, value, terms: self.terms };
         Place { claim: self.id, mode, lease, tokens_max, due, with }
     }
 
@@ -82,9 +88,11 @@ impl MemoryClaim {
 impl Claim for MemoryClaim {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
         self.heard = false;
-        let (place, joins) = (self.place(), self.terms.queues);
-        let ask = |entry: &mut Entry, turn: &Turn<'_, _>| {
-            if turn.may_grant { Ok(entry.attempt(place, joins, turn)) } else { Err(unready()) }
+        let (place, manner) = (self.place(), self.manner);
+        let ask = |entry: &mut Entry, turn: &Turn<'_, _>| match manner {
+            _ if !turn.may_grant => Err(unready()),
+            Manner::Forces => Ok(Ok(Attempt::Granted(entry.take_over(place, turn)))),
+            _ => Ok(entry.attempt(place, manner == Manner::Queues, turn)),
         };
         self.turn(ask)?.map_err(|OtherLimit(limit)| Fault::other_limit(limit))
     }
@@ -113,23 +121,8 @@ impl Claim for MemoryClaim {
         Ok(self.turn(|entry, turn| entry.downgrade(id, lease, turn)))
     }
 
-    async fn follow(&mut self) -> Result<Following, Fault> {
-        (self.heard, self.follows) = (false, true);
-        let (leader, left) = self.store.follow(&self.key, self.id, &self.events);
-        // A leader that comes or goes is told of, but not one that dies.
-        Ok(Following { leader, recheck: left.unwrap_or(self.terms.lease) })
-    }
-
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         Ok(self.turn(|entry, turn| entry.withdraw(self.id, turn)))
-    }
-}
-
-impl Drop for MemoryClaim {
-    fn drop(&mut self) {
-        if self.follows {
-            self.store.unfollow(&self.key, self.id);
-        }
     }
 }
 

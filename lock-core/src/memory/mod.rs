@@ -8,7 +8,8 @@
 
 // Files:
 //
-// - `claim`: the verbs of one claim. `store`: the keys.
+// - `claim`: the verbs of one claim. `follower`: those of one who follows an election.
+// - `store`: the keys.
 // - `member`: the store as a member of a quorum. `failing`: faults, for tests.
 // - `driver`: its line in the table of drivers.
 
@@ -16,6 +17,7 @@ mod claim;
 pub(crate) mod driver;
 #[cfg(feature = "test-util")]
 mod failing;
+mod follower;
 mod member;
 mod store;
 
@@ -26,10 +28,11 @@ use std::time::Duration;
 use claim::MemoryClaim;
 #[cfg(feature = "test-util")]
 pub use failing::MemoryImage;
+use follower::MemoryFollower;
 use member::Door;
 use store::{Moment, Store};
 
-use crate::backend::{Backend, Capabilities, ClaimId, Fault, Terms};
+use crate::backend::{Backend, Capabilities, ClaimId, Fault, Follower, Terms};
 use crate::ground::clock;
 use crate::key::Key;
 use crate::view::Inspection;
@@ -102,6 +105,7 @@ impl Backend for Memory {
             push: true,
             revocation: true,
             force_release: true,
+            force_acquire: true,
             shared: true,
             permits: true,
             election: true,
@@ -118,6 +122,14 @@ impl Backend for Memory {
 
     fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> MemoryClaim {
         self.claim(key, id, terms).publishing(value)
+    }
+
+    fn forced(&self, key: &Key, id: ClaimId, terms: Terms) -> MemoryClaim {
+        self.claim(key, id, terms).forcing()
+    }
+
+    fn follow(&self, key: &Key, lease: Duration) -> Box<dyn Follower> {
+        Box::new(MemoryFollower::new(self.store.clone(), key, lease))
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {

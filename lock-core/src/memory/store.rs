@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use crate::backend::ClaimId;
 use crate::backend::register::{Place, Register, Turn, reserve, ticks};
+use crate::backend::{ClaimId, Terms};
 use crate::ground::{clock, wall};
 use crate::key::Key;
 use crate::token::{FencingToken, TokenBlock};
@@ -25,6 +25,8 @@ pub(super) struct With {
     pub(super) events: Arc<Notify>,
     /// The value that it publishes, if it stands for election.
     pub(super) value: Option<Arc<str>>,
+    /// They say who asks, and what for.
+    pub(super) terms: Terms,
 }
 
 #[derive(Debug, Clone)]
@@ -142,6 +144,10 @@ impl Store {
             followers.push((claim, events.clone()));
         }
         let now = state.tokens.since(clock::now());
+        if state.keys.get(key).is_some_and(|entry| entry.is_idle(now)) {
+            // Of one that died, of whom nobody else may ask.
+            state.forget(key);
+        }
         let Some(entry) = state.keys.get(key) else { return (None, None) };
         let until = entry.owners(now).map(|owner| owner.until).min();
         (leader(entry, now), until.map(|until| until.saturating_sub(now)))
@@ -166,8 +172,12 @@ impl Store {
             let left = owner.until.saturating_sub(now);
             Holder::new(owner.place.claim.to_string(), token, Some(left))
                 .with_mode(owner.place.mode)
+                .with_about(owner.place.with.terms.about())
         });
-        let waiter = |place: &Place<_>| Waiter::new(place.claim.to_string()).with_mode(place.mode);
+        let waiter = |place: &Place<With>| {
+            let about = place.with.terms.about();
+            Waiter::new(place.claim.to_string()).with_mode(place.mode).with_about(about)
+        };
         Inspection::new(holders, entry.line().map(waiter).collect())
     }
 }

@@ -82,6 +82,7 @@ use tracing::Instrument as _;
 use tracing::instrument::WithSubscriber as _;
 
 use self::lock::claim::RedisClaim;
+use self::lock::follower::RedisFollower;
 use self::lock::{member, operator};
 #[cfg(feature = "idempotency")]
 pub use self::records::RedisRecords;
@@ -92,8 +93,8 @@ use self::wire::fault;
 pub use self::wire::pool::RedisPool;
 use crate::backend::io::Home;
 use crate::backend::{
-    Backend, Capabilities, ClaimId, ConnectError, Enrolment, Fault, Member, Probe, StoreUrl, Terms,
-    UrlError,
+    Backend, Capabilities, ClaimId, ConnectError, Enrolment, Fault, Follower, Member, Probe,
+    StoreUrl, Terms, UrlError,
 };
 use crate::ground::clock;
 use crate::key::Key;
@@ -244,6 +245,7 @@ impl Backend for Redis {
             permits: true,
             election: true,
             force_release: true,
+            force_acquire: true,
             // A cluster is one member at most, and no quorum of its masters.
             quorum: self.servers.cluster().is_none(),
             replicas: true,
@@ -258,6 +260,14 @@ impl Backend for Redis {
 
     fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> RedisClaim {
         self.claim(key, id, terms).publishing(value)
+    }
+
+    fn forced(&self, key: &Key, id: ClaimId, terms: Terms) -> RedisClaim {
+        self.claim(key, id, terms).forcing()
+    }
+
+    fn follow(&self, key: &Key, _lease: Duration) -> Box<dyn Follower> {
+        Box::new(RedisFollower::new(self.servers.clone(), key))
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {

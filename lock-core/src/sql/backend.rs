@@ -53,6 +53,7 @@ macro_rules! backend {
                     push: true,
                     revocation: true,
                     force_release: true,
+                    force_acquire: true,
                     shared: true,
                     permits: true,
                     election: true,
@@ -68,6 +69,14 @@ macro_rules! backend {
             fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> $claim {
                 let value = Some(value.clone());
                 $claim(LeaseClaim::new(self.store.clone(), key, id, terms, value))
+            }
+
+            fn forced(&self, key: &Key, id: ClaimId, terms: Terms) -> $claim {
+                $claim(LeaseClaim::new(self.store.clone(), key, id, terms, None).forcing())
+            }
+
+            fn follow(&self, key: &Key, lease: Duration) -> Box<dyn Follower> {
+                Box::new(LeaseFollower::new(self.store.clone(), key, lease))
             }
 
             async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
@@ -113,10 +122,6 @@ macro_rules! backend {
                 self.0.downgrade().await
             }
 
-            async fn follow(&mut self) -> Result<Following, Fault> {
-                self.0.follow().await
-            }
-
             async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
                 self.0.withdraw().await
             }
@@ -130,10 +135,11 @@ pub(in crate::sql) use std::sync::Arc;
 pub(in crate::sql) use std::time::Duration;
 
 pub(in crate::sql) use crate::backend::{
-    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, Following, Renewal, Terms,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, Follower, Renewal, Terms,
     Withdrawal,
 };
 pub(in crate::sql) use crate::key::Key;
 pub(in crate::sql) use crate::sql::claim::LeaseClaim;
+pub(in crate::sql) use crate::sql::follower::LeaseFollower;
 pub(in crate::sql) use crate::sql::store::{REQUEST, Store};
 pub(in crate::sql) use crate::view::Inspection;

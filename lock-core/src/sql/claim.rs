@@ -7,13 +7,12 @@ use super::changes::{Ear, Hearing, Why};
 use super::dialect::{Ask, Dialect};
 use super::lane::Lane;
 use super::row::{Row, With};
-use super::store::{REQUEST, Store, is_plain, leader};
+use super::store::{REQUEST, Store, is_plain};
 use crate::backend::register::Place;
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, Following, Grant, Mode, Renewal, Terms, Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, Grant, Manner, Mode, Renewal, Terms, Withdrawal,
 };
 use crate::key::Key;
-use crate::view::Leader;
 
 /// A renewal is over within this share of its lease, and these bounds, so that there is time for
 /// another.
@@ -26,7 +25,7 @@ pub(super) struct LeaseClaim<D> {
     store: Arc<Store<D>>,
     ask: Ask,
     place: Place<With>,
-    queues: bool,
+    manner: Manner,
     /// The row that the last answer was made of.
     seen: Option<i64>,
     ear: Option<Ear>,
@@ -51,8 +50,6 @@ enum Stands {
         /// It was handed the key and did not renew since: the columns do not say it all.
         handed_on: bool,
     },
-    /// It follows an election.
-    Following(Option<Leader>),
 }
 
 impl Stands {
@@ -79,7 +76,7 @@ impl<D: Dialect> LeaseClaim<D> {
             store,
             ask: Ask { key: key.clone(), claim: id, lease, tokens_max, about },
             place: Place { claim: id, mode: terms.mode, lease, tokens_max, due: None, with },
-            queues: terms.queues,
+            manner: Manner::of(&terms),
             seen: None,
             ear: None,
             stands: Stands::New,
@@ -87,6 +84,11 @@ impl<D: Dialect> LeaseClaim<D> {
             heard: false,
             tried_told: false,
         }
+    }
+
+    /// Has it take the key from all who hold it.
+    pub(super) fn forcing(self) -> Self {
+        Self { manner: Manner::Forces, ..self }
     }
 
     /// Has changes of the row told from now on. It `reads` the row if there may have been some
@@ -125,10 +127,6 @@ impl<D: Dialect> LeaseClaim<D> {
         let me = self.ask.claim;
         let own = entry.granted().iter().find(|owner| owner.place.claim == me);
         match (&self.stands, own) {
-            (Stands::Following(last), _) => {
-                let now = leader(&entry, Duration::ZERO);
-                (now != *last).then_some(Change::Here)
-            }
             (Stands::Holding { .. }, Some(own)) => {
                 if own.revoke_requested || entry.is_wanted() {
                     return Some(Change::Here);
@@ -150,13 +148,13 @@ impl<D: Dialect> LeaseClaim<D> {
 impl<D: Dialect> Claim for LeaseClaim<D> {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
         self.heard = false;
-        let (ask, place, joins) = (self.ask.clone(), self.place.clone(), self.queues);
+        let (ask, place, manner) = (self.ask.clone(), self.place.clone(), self.manner);
         let is_new = self.stands == Stands::New;
         // The next attempt has to look, whatever becomes of this one.
         self.stands = Stands::Waiting;
         self.listen_before(Why::Waits);
         let attempt = self.store.ask(REQUEST, |store, by| async move {
-            store.attempt(ask, place, joins, is_new, by).await
+            store.attempt(ask, place, manner, is_new, by).await
         });
         // Nothing is heard where this is dropped, either.
         let was_in_doubt = std::mem::replace(&mut self.in_doubt, true);
@@ -168,7 +166,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         self.stands = match answer {
             Attempt::Granted(grant) => Stands::holding(grant),
             // One that stands in no line may find the key free.
-            Attempt::Blocked { .. } if !self.queues => Stands::New,
+            Attempt::Blocked { .. } if self.manner == Manner::Tries => Stands::New,
             Attempt::Blocked { .. } => Stands::Waiting,
         };
         Ok(answer)
@@ -180,7 +178,6 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         }
         let why = match self.stands {
             Stands::Holding { .. } => Why::Holds,
-            Stands::Following(_) => Why::Follows,
             Stands::New | Stands::Waiting => Why::Waits,
         };
         loop {
@@ -231,22 +228,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         Ok(self.answered(answer))
     }
 
-    async fn follow(&mut self) -> Result<Following, Fault> {
-        self.heard = false;
-        self.listen_before(Why::Follows);
-        let (key, lease) = (self.ask.key.clone(), self.ask.lease);
-        let following =
-            self.store.ask(REQUEST, |store, by| async move { store.follow(key, lease, by).await });
-        let answer = following.await?;
-        let answer = self.answered(answer);
-        self.stands = Stands::Following(answer.leader.clone());
-        Ok(answer)
-    }
-
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        if matches!(self.stands, Stands::Following(_)) {
-            return Ok(Withdrawal::NotHeld);
-        }
         let (key, claim) = (self.ask.key.clone(), self.ask.claim);
         let in_doubt = self.in_doubt;
         // Elsewhere the short way writes nothing most often, and is a statement too many.

@@ -33,7 +33,7 @@
 //!
 //! - `row`: the lease row, and what it says.
 //! - `schema`: the tables, and whether those that are there will do. `migrate`: making them.
-//! - `store`, `claim`: the verbs.
+//! - `store`, `claim`: the verbs. `follower`: those of one who follows an election.
 //! - `backend`: their face for clients.
 //! - `changes`, `news`: the listeners to changed rows, and when other processes have to be told.
 //! - `fault`: errors of a database, and what to do.
@@ -50,9 +50,9 @@
 //! - `postgres`: PostgreSQL's dialect, its connections and its push.
 //! - `mysql`: the dialect of MySQL and MariaDB.
 
-// Without a database there is only what they share.
+// What all of them share is more than one alone needs.
 #![cfg_attr(
-    not(any(feature = "sqlite", feature = "postgres", feature = "mysql")),
+    not(all(feature = "sqlite", feature = "postgres", feature = "mysql")),
     allow(unused, unreachable_code)
 )]
 
@@ -64,6 +64,7 @@ pub(crate) mod driver;
 mod errands;
 mod fault;
 mod fence;
+mod follower;
 mod lane;
 mod migrate;
 #[cfg(feature = "mysql")]

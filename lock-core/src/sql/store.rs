@@ -13,7 +13,9 @@ use super::news::is_news;
 use super::row::{Entry, Row, With};
 use crate::backend::io::{self, Home, Pauses};
 use crate::backend::register::{OtherLimit, Owner, Place, Turn, reserve, ticks};
-use crate::backend::{Attempt, ClaimId, Fault, FaultKind, Following, Grant, Renewal, Withdrawal};
+use crate::backend::{
+    Attempt, ClaimId, Fault, FaultKind, Following, Grant, Manner, Renewal, Withdrawal,
+};
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::token::FencingToken;
@@ -112,12 +114,13 @@ impl<D: Dialect> Store<D> {
         }
     }
 
-    /// Gets into the line if it `joins`, unless the key can be had at once. `place` says who asks.
+    /// Has the key at once if it can be had in this `manner`, or gets into the line. `place` says who
+    /// asks.
     pub(super) async fn attempt(
         &self,
         ask: Ask,
         place: Place<With>,
-        joins: bool,
+        manner: Manner,
         is_new: bool,
         by: Instant,
     ) -> Answered<Attempt> {
@@ -132,7 +135,11 @@ impl<D: Dialect> Store<D> {
             let due =
                 stands.and_then(|other| other.due).filter(|due| *due > turn.now + WAITER_LEFT);
             let due = Some(due.unwrap_or(turn.now + WAITER_LIFE));
-            entry.attempt(Place { due, ..place.clone() }, joins, turn)
+            let place = Place { due, ..place.clone() };
+            match manner {
+                Manner::Forces => Ok(Attempt::Granted(entry.take_over(place, turn))),
+                _ => entry.attempt(place, manner == Manner::Queues, turn),
+            }
         };
         let (answer, version) = self.turn(&ask.key, Some(ask.claim), WRITES, by, turn).await?;
         let answer = match answer.map_err(|OtherLimit(limit)| Fault::other_limit(limit))? {

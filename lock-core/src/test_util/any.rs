@@ -4,10 +4,11 @@ use std::fmt;
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use crate::backend::{
     Attempt, Backend, Capabilities, Change, Claim, ClaimId, DynBackend, DynClaim, Fault, FaultKind,
-    Following, Listening, Renewal, Request, Terms, Withdrawal,
+    Follower, Listening, Renewal, Request, Terms, Withdrawal,
 };
 use crate::key::Key;
 use crate::view::Inspection;
@@ -36,6 +37,14 @@ impl Backend for AnyBackend {
 
     fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> AnyClaim {
         AnyClaim(Some(self.0.candidate(key, id, terms, value)))
+    }
+
+    fn forced(&self, key: &Key, id: ClaimId, terms: Terms) -> AnyClaim {
+        AnyClaim(Some(self.0.forced(key, id, terms)))
+    }
+
+    fn follow(&self, key: &Key, lease: Duration) -> Box<dyn Follower> {
+        self.0.follow(key, lease)
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
@@ -117,10 +126,6 @@ impl Claim for AnyClaim {
 
     async fn downgrade(&mut self) -> Result<Renewal, Fault> {
         self.ask(|claim| claim.downgrade()).await
-    }
-
-    async fn follow(&mut self) -> Result<Following, Fault> {
-        self.ask(|claim| claim.follow()).await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::backend::{
-    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Enrolment, Fault, FaultKind, Following,
-    Member, MemberClaim, Probe, Renewal, Terms, Withdrawal,
+    Attempt, Backend, BoxFuture, Capabilities, Change, Claim, ClaimId, Enrolment, Fault, FaultKind,
+    Follower, Following, Member, MemberClaim, Probe, Renewal, Terms, Withdrawal,
 };
 use crate::ground::clock;
 use crate::key::Key;
@@ -27,7 +27,8 @@ pub enum Verb {
     Withdraw,
     /// [`Claim::downgrade`].
     Downgrade,
-    /// [`Claim::follow`], recorded without a reply.
+    /// [`Follower::leader`], recorded as one of claim 0 without a reply; so is
+    /// [`Follower::leave`], as a `Withdraw`.
     Follow,
     /// [`Member::probe`] and [`Member::enrol`]: no verb of a claim, and recorded as one of claim 0
     /// without a reply.
@@ -39,6 +40,9 @@ impl Verb {
     pub const ALL: [Self; 6] =
         [Self::Attempt, Self::Renew, Self::Withdraw, Self::Downgrade, Self::Follow, Self::Probe];
 }
+
+/// The claim of a request that is of none.
+const NO_CLAIM: ClaimId = ClaimId::from_bits(0);
 
 /// The fate of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,6 +266,11 @@ impl<B: Backend> Scripted<B> {
         let script = Script(Arc::new(stage));
         (Self { inner, script: script.clone() }, script)
     }
+
+    fn claimed(&self, inner: B::Claim, id: ClaimId, terms: Terms) -> ScriptedClaim<B::Claim> {
+        self.script.rules().claims.push((id, terms));
+        ScriptedClaim { inner, id, script: self.script.clone() }
+    }
 }
 
 impl<B: Backend> Backend for Scripted<B> {
@@ -272,14 +281,20 @@ impl<B: Backend> Backend for Scripted<B> {
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim {
-        self.script.rules().claims.push((id, terms));
-        ScriptedClaim { inner: self.inner.claim(key, id, terms), id, script: self.script.clone() }
+        self.claimed(self.inner.claim(key, id, terms), id, terms)
     }
 
     fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> Self::Claim {
-        self.script.rules().claims.push((id, terms));
-        let inner = self.inner.candidate(key, id, terms, value);
-        ScriptedClaim { inner, id, script: self.script.clone() }
+        self.claimed(self.inner.candidate(key, id, terms, value), id, terms)
+    }
+
+    fn forced(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim {
+        self.claimed(self.inner.forced(key, id, terms), id, terms)
+    }
+
+    fn follow(&self, key: &Key, lease: Duration) -> Box<dyn Follower> {
+        let inner = self.inner.follow(key, lease);
+        Box::new(ScriptedFollower { inner, script: self.script.clone() })
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
@@ -301,12 +316,12 @@ impl<B: Backend> Backend for Scripted<B> {
 
 impl<M: Member> Member for Scripted<M> {
     async fn probe(&self) -> Result<Probe, Fault> {
-        let pass = self.script.begin(Verb::Probe, ClaimId::from_bits(0)).enter().await?;
+        let pass = self.script.begin(Verb::Probe, NO_CLAIM).enter().await?;
         pass.pass_on(self.inner.probe().await).await
     }
 
     async fn enrol(&self, seen: &Probe, enrolment: &Enrolment) -> Result<bool, Fault> {
-        let pass = self.script.begin(Verb::Probe, ClaimId::from_bits(0)).enter().await?;
+        let pass = self.script.begin(Verb::Probe, NO_CLAIM).enter().await?;
         pass.pass_on(self.inner.enrol(seen, enrolment).await).await
     }
 
@@ -348,15 +363,35 @@ impl<C: Claim> Claim for ScriptedClaim<C> {
         pass.leave(self.inner.downgrade().await, Reply::Renewal).await
     }
 
-    async fn follow(&mut self) -> Result<Following, Fault> {
-        let pass = self.script.begin(Verb::Follow, self.id).enter().await?;
-        let answer = self.inner.follow().await;
-        pass.pass_on(answer).await
-    }
-
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         let pass = self.script.begin(Verb::Withdraw, self.id).enter().await?;
         pass.leave(self.inner.withdraw().await, Reply::Withdrawal).await
+    }
+}
+
+/// One who follows at a [`Scripted`] backend. Pushes are not touched.
+struct ScriptedFollower {
+    inner: Box<dyn Follower>,
+    script: Script,
+}
+
+impl Follower for ScriptedFollower {
+    fn leader(&mut self) -> BoxFuture<'_, Result<Following, Fault>> {
+        Box::pin(async {
+            let pass = self.script.begin(Verb::Follow, NO_CLAIM).enter().await?;
+            pass.pass_on(self.inner.leader().await).await
+        })
+    }
+
+    fn changed(&mut self) -> BoxFuture<'_, ()> {
+        self.inner.changed()
+    }
+
+    fn leave(&mut self) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async {
+            let pass = self.script.begin(Verb::Withdraw, NO_CLAIM).enter().await?;
+            pass.pass_on(self.inner.leave().await).await
+        })
     }
 }
 

@@ -85,12 +85,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claim::ZooKeeperClaim;
+use claim::follower::ZooKeeperFollower;
 use schemes::SERVERS;
 use session::sessions::Sessions;
 use target::Target;
 
 use self::protocol::children::Kind;
-use crate::backend::{Backend, Capabilities, ClaimId, ConnectError, Fault, StoreUrl, Terms};
+use crate::backend::{
+    Backend, Capabilities, ClaimId, ConnectError, Fault, Follower, StoreUrl, Terms,
+};
 use crate::key::Key;
 use crate::view::Inspection;
 
@@ -204,6 +207,10 @@ impl Backend for ZooKeeper {
 
     fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> ZooKeeperClaim {
         self.claim(key, id, terms).publishing(value)
+    }
+
+    fn follow(&self, key: &Key, _lease: Duration) -> Box<dyn Follower> {
+        Box::new(ZooKeeperFollower::new(self.sessions.clone(), key))
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {

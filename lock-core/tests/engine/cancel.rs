@@ -110,6 +110,14 @@ async fn a_cancelled_acquire_leaves_nothing_and_the_next_goes_on() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cancelled_force_acquire_leaves_nothing_and_the_next_goes_on() -> Test {
+    everywhere(&SCENES, |stage| {
+        stage.locks.lock("k").lease(LEASE).wait(secs(4)).retries(1).force_acquire()
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancelled_try_leaves_nothing_and_the_next_goes_on() -> Test {
     everywhere(&SCENES, |stage| stage.locks.lock("k").lease(LEASE).try_acquire()).await
 }

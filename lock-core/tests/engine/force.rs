@@ -1,7 +1,7 @@
 //! Having the key taken away.
 
-use lock_core::error::{LossReason, OperatorError};
-use lock_core::{Key, LockClient};
+use lock_core::error::{LossReason, OperatorError, Rejection};
+use lock_core::{AcquireError, Key, LockClient, Mode};
 use tokio::time::timeout;
 
 use crate::mute::Mute;
@@ -79,5 +79,79 @@ async fn a_store_that_cannot_or_does_not_answer_is_an_error_of_its_own() -> Test
     assert_eq!(error.key(), Some(&Key::new("order:42")?));
     let error = silent.force_release("").await.unwrap_err();
     assert!(matches!(error, OperatorError::Key(_)));
+    Ok(())
+}
+
+/// The holder may be of this very client: it loses the key as those of others do, and who waits in
+/// this process or another stays where it stands.
+#[tokio::test(start_paused = true)]
+async fn who_takes_the_key_has_it_ahead_of_the_line_and_of_its_own_process() -> Test {
+    for mine in [true, false] {
+        let stage = Stage::new();
+        let holder = if mine { &stage.locks } else { &stage.rival };
+        let guard = holder.lock("k").await?;
+        let turn = |client: &LockClient| {
+            let waiting = client.lock("k").acquire();
+            tokio::spawn(async move {
+                let guard = waiting.await?;
+                let token = guard.token();
+                guard.release().await.expect("it is held");
+                Ok::<_, AcquireError>(token)
+            })
+        };
+        let same = turn(&stage.locks);
+        settle().await;
+        let other = turn(&stage.rival);
+        settle().await;
+        let taken = timeout(ms(1), stage.locks.lock("k").force_acquire()).await??;
+        let lost = timeout(ms(1), guard.lost()).await?;
+        assert_eq!((lost.reason(), lost.token()), (LossReason::Taken, guard.token()));
+        settle().await;
+        assert!(taken.token() > guard.token() && !same.is_finished() && !other.is_finished());
+        assert!(guard.release().await.unwrap_err().is_not_held());
+        assert!(taken.is_held(), "the farewell of the old holder is not its own");
+        let token = taken.token();
+        taken.release().await?;
+        for next in [same, other] {
+            assert!(timeout(secs(1), next).await??? > token);
+        }
+        stage.is_clean(secs(1)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_who_take_the_key_by_force_have_it_one_after_the_other() -> Test {
+    let stage = Stage::new();
+    let readers = [stage.locks.lock("k").shared().await?, stage.rival.lock("k").shared().await?];
+    let first = stage.locks.lock("k").force_acquire().await?;
+    for reader in &readers {
+        assert_eq!(timeout(ms(1), reader.lost()).await?.reason(), LossReason::Taken);
+    }
+    let second = stage.locks.lock("k").force_acquire().await?;
+    assert_eq!(timeout(ms(1), first.lost()).await?.reason(), LossReason::Taken);
+    assert!(second.token() > first.token());
+    assert!(stage.locks.lock("k").try_acquire().await?.is_none());
+    second.release().await?;
+    drop((readers, first));
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_by_force_is_refused_where_it_cannot_be_had_and_for_who_shares() -> Test {
+    let cannot =
+        LockClient::with_backend(Mute::new(|capabilities| capabilities.force_acquire = false));
+    let error = cannot.lock("order:42").force_acquire().await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("order:42") && text.contains("force_acquire"), "{text}");
+    let locks = LockClient::memory();
+    let error = locks.lock("order:42").permits(2).force_acquire().await.unwrap_err();
+    let asked = Mode::Permit { of: 2 };
+    let AcquireError::Rejected(Rejection::Forced { key, asked: said }) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!((key.as_str(), *said), ("order:42", asked));
+    assert!(error.to_string().contains("order:42"), "{error}");
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The name of a claim at the store.
 
+use lock_core::LockClient;
+
 use crate::{Stage, Test, secs, settle};
 
 #[tokio::test(start_paused = true)]
@@ -40,6 +42,25 @@ async fn a_name_out_of_bounds_is_refused_before_anything_is_sent() -> Test {
     }
     assert!(stage.script.claims().is_empty());
     stage.locks.lock("order:42").name(&LONG[1..]).await?.release().await?;
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inspection_says_who_holds_a_key_and_who_waits_for_it() -> Test {
+    let stage = Stage::new();
+    let named = LockClient::builder_with(stage.store.clone()).label("checkout@web-3");
+    let named = named.connect().await?;
+    let guard = named.lock("k").name("pay an order").await?;
+    let waiting = tokio::spawn(stage.rival.lock("k").acquire());
+    settle().await;
+    let seen = stage.rival.inspect("k").await?;
+    let [holder, waiter] = [&seen.holders[0].about, &seen.waiters[0].about];
+    assert_eq!(holder.as_deref(), Some("checkout@web-3 name=pay an order"));
+    let here = format!(" pid={}", std::process::id());
+    assert!(waiter.as_deref().is_some_and(|it| it.starts_with("host=") && it.ends_with(&here)));
+    guard.release().await?;
+    waiting.await??.release().await?;
     stage.is_clean(secs(1)).await;
     Ok(())
 }

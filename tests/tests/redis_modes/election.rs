@@ -1,6 +1,6 @@
 //! The value that a leader publishes at the server, and whom it counts for.
 
-use lock_core::backend::{Backend, Claim, ClaimId, Following, Terms};
+use lock_core::backend::{Backend, ClaimId, Follower, Following, Terms};
 use lock_core::redis::Redis;
 use lock_core::{Key, Mode};
 use tests::redis::RedisServer;
@@ -32,10 +32,16 @@ fn candidate(store: &Redis, value: &str) -> Asker {
     Asker { claim, id: id.to_string() }
 }
 
-impl Asker {
+struct Watcher(Box<dyn Follower>);
+
+fn follower(store: &Redis) -> Watcher {
+    Watcher(store.follow(&Key::new("k").unwrap(), LEASE))
+}
+
+impl Watcher {
     /// The leader's value that is told.
     async fn leader(&mut self) -> Option<String> {
-        let Following { leader, .. } = answered!(self.claim.follow());
+        let Following { leader, .. } = answered!(self.0.leader());
         leader.map(|leader| leader.value.to_string())
     }
 }
@@ -48,7 +54,7 @@ async fn both(server: &RedisServer) -> (Redis, Redis) {
 async fn what_is_published_ends_behind_the_lease_and_leaves_nothing() {
     let server = server();
     let (one, two) = both(&server).await;
-    let (mut leader, mut follower) = (candidate(&one, "a b"), claim(&two, WRITER));
+    let (mut leader, mut follower) = (candidate(&one, "a b"), follower(&two));
     leader.takes().await;
     assert_eq!(follower.leader().await.as_deref(), Some("a b"));
     assert!(left(&server, VALUE) <= 2 * LEASE && left(&server, FOLLOWERS) <= ms(30_000));
@@ -61,7 +67,7 @@ async fn what_is_published_ends_behind_the_lease_and_leaves_nothing() {
     assert_eq!(follower.leader().await, None, "what is left of it counts for nobody");
     server.move_clock(18_001);
     assert_eq!(keys(&server), [FOLLOWERS]);
-    follower.leaves().await;
+    follower.0.leave().await.unwrap();
     assert_eq!(keys(&server), Vec::<String>::new());
 }
 
@@ -69,7 +75,7 @@ async fn what_is_published_ends_behind_the_lease_and_leaves_nothing() {
 async fn a_resignation_takes_back_what_is_its_own_and_no_more() {
     let server = server();
     let (one, two) = both(&server).await;
-    let (mut old, mut follower) = (candidate(&one, "old"), claim(&two, WRITER));
+    let (mut old, mut follower) = (candidate(&one, "old"), follower(&two));
     old.takes().await;
     assert_eq!(follower.leader().await.as_deref(), Some("old"));
     // Its key is taken, by hand, and another leads.
@@ -83,7 +89,7 @@ async fn a_resignation_takes_back_what_is_its_own_and_no_more() {
     assert_eq!(follower.leader().await.as_deref(), Some("new"));
     new.releases().await;
     assert_eq!(follower.leader().await, None);
-    follower.leaves().await;
+    follower.0.leave().await.unwrap();
     assert_eq!(keys(&server), Vec::<String>::new());
 }
 
@@ -92,7 +98,7 @@ async fn a_resignation_takes_back_what_is_its_own_and_no_more() {
 async fn one_that_does_not_hold_the_key_publishes_nothing() {
     let server = server();
     let (one, two) = both(&server).await;
-    let (mut old, mut follower) = (candidate(&one, "old"), claim(&two, WRITER));
+    let (mut old, mut follower) = (candidate(&one, "old"), follower(&two));
     old.takes().await;
     server.move_clock(9_001);
     assert!(sets_if_absent(&server), "a client of another library");
@@ -109,18 +115,18 @@ async fn one_that_does_not_hold_the_key_publishes_nothing() {
 async fn those_who_follow_hear_of_the_next_over_a_new_connection() {
     let server = server();
     let (one, two) = both(&server).await;
-    let mut follower = claim(&two, WRITER);
+    let mut follower = follower(&two);
     assert_eq!(follower.leader().await, None);
     server.command::<u64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     server.command::<u64>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-    within("it is to ask", follower.claim.changed()).await;
+    within("it is to ask", follower.0.changed()).await;
     assert_eq!(follower.leader().await, None);
     let mut leader = candidate(&one, "a");
     leader.takes().await;
-    within("a push", follower.claim.changed()).await;
+    within("a push", follower.0.changed()).await;
     assert_eq!(follower.leader().await.as_deref(), Some("a"));
     leader.releases().await;
-    within("a push", follower.claim.changed()).await;
+    within("a push", follower.0.changed()).await;
     assert_eq!(follower.leader().await, None);
 }
 
@@ -129,13 +135,13 @@ async fn those_who_follow_hear_of_the_next_over_a_new_connection() {
 async fn dead_followers_are_forgotten() {
     let server = server();
     let (one, two) = both(&server).await;
-    let mut dead = [(); 5].map(|()| claim(&one, WRITER));
+    let mut dead = [(); 5].map(|()| follower(&one));
     for follower in &mut dead {
         assert_eq!(follower.leader().await, None);
     }
     assert_eq!(server.command::<u64>(&["ZCARD", FOLLOWERS]), 5);
     server.move_clock(20_000);
-    let mut living = claim(&two, WRITER);
+    let mut living = follower(&two);
     assert_eq!(living.leader().await, None);
     assert_eq!(server.command::<u64>(&["ZCARD", FOLLOWERS]), 6);
     server.move_clock(10_001);

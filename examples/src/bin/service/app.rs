@@ -7,6 +7,7 @@
 //! | `POST /orders/{id}/pay` | `IdempotencyLayer`: once for each `Idempotency-Key` of a buyer |
 //! | `POST /reports` | `permits`: two at a time over all processes |
 //! | `GET /locks` | who holds what, for operators |
+//! | `POST /orders/{id}/repair` | an operator has the order, whoever holds it: `force_acquire` |
 //! | `GET /metrics` | for Prometheus |
 
 use std::collections::HashMap;
@@ -15,7 +16,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{FromRef, Path, State};
-use axum::http::StatusCode;
+use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use lock_core::idempotency::{Idempotency, Scope};
 use lock_core::{AcquireError, LockClient, distributed_lock};
@@ -28,6 +31,9 @@ use crate::telemetry;
 /// In place of what the handlers would do.
 const WORK: Duration = Duration::from_millis(2);
 const REPORT: Duration = Duration::from_millis(30);
+
+/// The login `operator`, with the password `operator`. A real service asks its own.
+pub(crate) const OPERATOR: &str = "Basic b3BlcmF0b3I6b3BlcmF0b3I=";
 
 #[derive(Clone)]
 struct App {
@@ -53,13 +59,12 @@ pub(crate) fn routes(locks: &LockClient, once: &Idempotency) -> Router {
         let buyer = head.headers.get("x-buyer").and_then(|buyer| buyer.to_str().ok());
         buyer.map(|buyer| Scope::of(buyer.to_owned())).ok_or(StatusCode::UNAUTHORIZED)
     });
-    let operators = inspect::router(locks.clone(), |request| {
-        // A real service asks for more.
-        request.headers.contains_key("host").then_some(()).ok_or(StatusCode::FORBIDDEN)
-    });
+    let operators = inspect::router(locks.clone(), |request| check_operator(&request.headers))
+        .allow_force_release(|(), _key| true);
     let app = App { locks: locks.clone(), sold: Arc::default() };
     Router::new()
         .route("/orders/{id}/ship", post(ship))
+        .route("/orders/{id}/repair", post(repair))
         .route("/stock/{sku}", post(sell).route_layer(one_by_one))
         .route("/orders/{id}/pay", post(pay).route_layer(once))
         .route("/reports", post(report))
@@ -72,6 +77,28 @@ pub(crate) fn routes(locks: &LockClient, once: &Idempotency) -> Router {
 async fn ship(State(app): State<App>, Path(id): Path<u64>) -> Result<String, AcquireError> {
     sleep(WORK).await;
     Ok(format!("order {id} is on its way, under token {}", lock.token()))
+}
+
+/// Takes the order from a handler that hangs, ahead of all who wait for it.
+async fn repair(
+    State(app): State<App>,
+    Path(id): Path<u64>,
+    head: HeaderMap,
+) -> Result<String, Response> {
+    check_operator(&head).map_err(|refusal| refusal.into_response())?;
+    let key = format!("order:{id}");
+    let guard = app.locks.lock(key).name("repair an order").force_acquire().await;
+    let guard = guard.map_err(|error| error.into_response())?;
+    Ok(format!("order {id} is repaired, under token {}", guard.token()))
+}
+
+type Refusal = (StatusCode, [(axum::http::HeaderName, &'static str); 1]);
+
+fn check_operator(head: &HeaderMap) -> Result<(), Refusal> {
+    match head.get(AUTHORIZATION) {
+        Some(login) if login == OPERATOR => Ok(()),
+        _ => Err((StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Basic realm=\"locks\"")])),
+    }
 }
 
 async fn sell(

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, to_bytes};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Builder;
 use axum::http::{Request, StatusCode};
 use comfy_table::{Table, presets::ASCII_FULL_CONDENSED};
 use hyper_util::client::legacy::Client;
@@ -14,7 +16,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::task::JoinSet;
 
-use crate::{Trouble, telemetry};
+use crate::{Trouble, app, telemetry};
 
 /// Clients that ask one after the other.
 const CLIENTS: u64 = 24;
@@ -47,6 +49,11 @@ pub(crate) async fn run(at: SocketAddr, lasts: Duration) -> Result<(), Trouble> 
             *answers.entry(answer).or_default() += count;
         }
     }
+    // An operator may, and nobody else.
+    let repair = || Request::post(format!("http://{at}/orders/1/repair"));
+    for request in [repair(), repair().header(AUTHORIZATION, app::OPERATOR)] {
+        count(&web, request, "repair", &mut answers).await?;
+    }
     print(&answers, &before);
     Ok(())
 }
@@ -70,19 +77,25 @@ async fn ask(web: Web, at: SocketAddr, client: u64, until: Instant) -> Result<An
         for (what, path) in &paths[..if round % 10 == 1 { 5 } else { 4 }] {
             let request = Request::post(format!("http://{at}{path}"))
                 .header("x-buyer", format!("buyer-{client}"))
-                .header("idempotency-key", format!("\"{client}-{round}\""))
-                .body(Body::empty())?;
-            let response = web.request(request).await?;
-            let status = response.status();
-            to_bytes(Body::new(response.into_body()), ANSWER_BYTES_MAX).await?;
-            assert!(
-                !status.is_server_error() || status == StatusCode::SERVICE_UNAVAILABLE,
-                "{status}"
-            );
-            *answers.entry((*what, status.as_u16())).or_default() += 1;
+                .header("idempotency-key", format!("\"{client}-{round}\""));
+            count(&web, request, what, &mut answers).await?;
         }
     }
     Ok(answers)
+}
+
+async fn count(
+    web: &Web,
+    request: Builder,
+    what: &'static str,
+    answers: &mut Answers,
+) -> Result<(), Trouble> {
+    let response = web.request(request.body(Body::empty())?).await?;
+    let status = response.status();
+    to_bytes(Body::new(response.into_body()), ANSWER_BYTES_MAX).await?;
+    assert!(!status.is_server_error() || status == StatusCode::SERVICE_UNAVAILABLE, "{status}");
+    *answers.entry((what, status.as_u16())).or_default() += 1;
+    Ok(())
 }
 
 /// The values that Prometheus would be told now.

@@ -79,7 +79,8 @@ async fn main() -> Result<(), Trouble> {
     let serving = tokio::spawn(async { server.await });
     match options.listen {
         Some(_) => {
-            println!("http://{at}/locks shows who holds what, http://{at}/metrics has the metrics");
+            println!("http://operator:operator@{at}/locks shows who holds what");
+            println!("http://{at}/metrics has the metrics");
             tokio::signal::ctrl_c().await?;
         }
         None => load::run(at, Duration::from_secs(options.seconds)).await?,

@@ -8,8 +8,9 @@
 //!
 //! A store that keeps a register calls, for each verb of a claim:
 //!
-//! - [`attempt`](Register::attempt), [`renew`](Register::renew), [`withdraw`](Register::withdraw)
-//!   or [`downgrade`](Register::downgrade), with a [`Turn`]: when it is, where tokens come from
+//! - [`attempt`](Register::attempt) (or [`take_over`](Register::take_over)),
+//!   [`renew`](Register::renew), [`withdraw`](Register::withdraw) or
+//!   [`downgrade`](Register::downgrade), with a [`Turn`]: when it is, where tokens come from
 //!   ([`reserve`]), and whom to wake.
 //! - After that it forgets a register that [is idle](Register::is_idle), but for its
 //!   [last token](Register::last).
@@ -242,6 +243,18 @@ impl<T> Register<T> {
         let until = self.owners.iter().map(|owner| owner.until).min().unwrap_or(turn.now);
         let ahead = Some(u32::try_from(ahead).unwrap_or(u32::MAX));
         Ok(Attempt::Blocked { ahead, recheck: until.saturating_sub(turn.now) })
+    }
+
+    /// Takes the key from all who hold it, ahead of all who wait, for a claim that wants it alone. One
+    /// that asks again, as its reply was lost, has its grant already.
+    pub fn take_over(&mut self, place: Place<T>, turn: &Turn<'_, T>) -> Grant {
+        self.end_leases(turn.now);
+        let at = self.owner_of(place.claim).unwrap_or_else(|| {
+            let taken = std::mem::take(&mut self.owners);
+            taken.iter().for_each(|owner| (turn.wake)(&owner.place.with));
+            self.own(place, false, turn)
+        });
+        self.grant(at, turn.now)
     }
 
     /// Extends the lease of a claim that holds the key, and reserves further tokens for it if it

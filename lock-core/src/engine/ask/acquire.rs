@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 use super::terms;
 use crate::backend::{Fault, Mode};
 use crate::engine::hold::{Door, Hold, LockGuard, LockScope, Lost, Reentry};
-use crate::engine::key::{KeyCell, Shared};
+use crate::engine::key::{KeyCell, Opens, Shared};
 use crate::engine::observe;
 use crate::error::{
     AcquireError, BlockedBy, ClosedError, NotReplicatedError, OverloadBound, OverloadedError,
@@ -84,8 +84,7 @@ pub struct Acquire {
     options: LockOptions,
     /// The bound that this one's caller has set.
     waiters_max: Option<usize>,
-    /// The value that it publishes, if it stands for election: it has a claim of its own then.
-    value: Option<Arc<str>>,
+    opens: Opens,
     gate: Option<RetryGate>,
     started: Option<Instant>,
     /// When the running try is over.
@@ -131,13 +130,13 @@ impl Acquire {
     pub(crate) fn new(plan: Plan, key: Result<Key, KeyError>) -> Self {
         let Plan { shared, options, waiters_max, gate } = plan;
         let (state, watched) = (State::Start, observe::Wait::new());
-        let (value, started, try_until, tries) = (None, None, None, 0);
+        let (opens, started, try_until, tries) = (Opens::Lock, None, None, 0);
         Self {
             shared,
             key,
             options,
             waiters_max,
-            value,
+            opens,
             gate,
             started,
             try_until,
@@ -149,7 +148,13 @@ impl Acquire {
 
     /// Makes it one that stands for election.
     pub(in crate::engine) fn publishing(mut self, value: Arc<str>) -> Self {
-        self.value = Some(value);
+        self.opens = Opens::Candidate(value);
+        self
+    }
+
+    /// Makes it one that takes the key from all who hold it.
+    pub(crate) fn forcing(mut self) -> Self {
+        self.opens = Opens::Force;
         self
     }
 
@@ -225,7 +230,7 @@ impl Acquire {
     /// Checks the input once. Then re-enters the hold that this is called under, or enters the
     /// line. If a grant came too late to be of use, it enters again with the same deadline.
     fn start(&mut self, cx: &Context<'_>) -> Poll<Result<LockGuard, AcquireError>> {
-        let Self { shared, key, options, started, watched, .. } = self;
+        let Self { shared, key, options, opens, started, watched, .. } = self;
         let key = match key {
             Ok(key) => &*key,
             Err(error) => return Poll::Ready(Err(error.clone().into())),
@@ -233,6 +238,9 @@ impl Acquire {
         let now = clock::now();
         if started.is_none() {
             terms::check(options, key, &shared.capabilities)?;
+            if let Opens::Force = opens {
+                terms::check_forced(options, key, &shared.capabilities)?;
+            }
         }
         let reentry = match options.reentrant {
             true => LockScope::reenter(shared, key, options, now),
@@ -283,7 +291,7 @@ impl Acquire {
             Ok(key) => key,
             Err(error) => return Poll::Ready(Err(error.clone().into())),
         };
-        let (cell, entry) = KeyCell::enter(&self.shared, key, self.value.as_ref(), ask, now, cx);
+        let (cell, entry) = KeyCell::enter(&self.shared, key, &self.opens, ask, now, cx);
         let key = || cell.key().clone();
         match entry {
             Entry::Granted(token) => Poll::Ready(Ok(LockGuard::new(Hold::new(cell, token)))),

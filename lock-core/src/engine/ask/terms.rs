@@ -102,6 +102,22 @@ pub(crate) fn check(
         .map_or(Ok(()), |replicas| check_replicas(replicas, key, options.lease, capabilities))
 }
 
+/// Refuses to take a key from its holders where that cannot be had.
+pub(super) fn check_forced(
+    options: &LockOptions,
+    key: &Key,
+    capabilities: &Capabilities,
+) -> Result<(), Rejection> {
+    let key = key.clone();
+    match options.mode {
+        _ if !capabilities.force_acquire => {
+            Err(Rejection::Unsupported { key, option: "force_acquire" })
+        }
+        Mode::Exclusive => Ok(()),
+        asked => Err(Rejection::Forced { key, asked }),
+    }
+}
+
 fn check_replicas(
     replicas: Replicas,
     key: &Key,

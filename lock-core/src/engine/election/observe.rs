@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use super::super::key::{Closed, Shared};
-use crate::backend::{ClaimId, DynClaim, Fault, Following, Listening, Mode, Request, Terms};
+use crate::backend::{BoxFuture, Fault, Follower, Following};
 use crate::error::{OperatorError, UnavailableError};
 use crate::ground::{FAULT_PAUSES, clock, clock::Alarm};
 use crate::key::{Key, KeyError};
@@ -55,12 +56,45 @@ enum State {
     // ## Start => (Asking | Done)
     Start,
     // ## Asking => (Resting | Pausing)
-    Asking(Request<Following>),
+    Asking(Asked),
     // ## Resting => Asking
-    Resting(Listening, Timer),
+    Resting(Rest),
     // ## Pausing => Asking
-    Pausing(Box<dyn DynClaim>, Timer),
+    Pausing(Box<dyn Follower>, Timer),
     Done,
+}
+
+/// A follower that asks. It comes back with the answer.
+type Asked = BoxFuture<'static, (Box<dyn Follower>, Result<Following, Fault>)>;
+
+fn ask(mut follower: Box<dyn Follower>) -> Asked {
+    Box::pin(async {
+        let answer = follower.leader().await;
+        (follower, answer)
+    })
+}
+
+/// A follower that waits to be told, and for no longer than it may. It comes back then, and when
+/// this is stopped.
+struct Rest {
+    rest: BoxFuture<'static, Box<dyn Follower>>,
+    stop: oneshot::Sender<()>,
+}
+
+impl Rest {
+    fn new(mut follower: Box<dyn Follower>, recheck: Duration) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let rest = Box::pin(async move {
+            let due = clock::alarm_in(recheck);
+            tokio::select! {
+                () = follower.changed() => {}
+                () = due => {}
+                _ = stopped => {}
+            }
+            follower
+        });
+        Self { rest, stop }
+    }
 }
 
 impl Observe {
@@ -83,24 +117,13 @@ impl Observe {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    fn begin(&self) -> Result<Request<Following>, OperatorError> {
+    fn begin(&self) -> Result<Asked, OperatorError> {
         let key = self.key.as_ref().map_err(Clone::clone)?;
         if !self.shared.capabilities.election {
             let key = key.clone();
             return Err(OperatorError::Unsupported { key, capability: "election" });
         }
-        // It stands in no line: of these it needs the lease only, as a measure of time.
-        let terms = Terms {
-            lease: self.lease,
-            mode: Mode::Exclusive,
-            tokens_max: 1,
-            tokens_likely: 0,
-            queues: false,
-            name: None,
-            label: None,
-            replicas: None,
-        };
-        Ok(self.shared.backend.claim(key, ClaimId::random(), terms).follow())
+        Ok(ask(self.shared.backend.follow(key, self.lease)))
     }
 
     /// Nothing can be asked or waited for here.
@@ -120,13 +143,13 @@ impl Observe {
     /// The store has answered; what to tell of it.
     fn answered(
         &mut self,
-        claim: Box<dyn DynClaim>,
+        follower: Box<dyn Follower>,
         answer: Result<Following, Fault>,
     ) -> Option<Result<Option<Leader>, OperatorError>> {
         let fault = match answer {
             Ok(Following { leader, recheck }) => {
                 (self.failures, self.is_out) = (0, false);
-                self.state = State::Resting(claim.changed(), timer(recheck));
+                self.state = State::Resting(Rest::new(follower, recheck));
                 let is_news = self.told.as_ref() != Some(&leader);
                 return is_news.then(|| Ok(self.told.insert(leader).clone()));
             }
@@ -135,11 +158,11 @@ impl Observe {
         self.failures += 1;
         if self.failures == 1 && fault.is_superseded() {
             // Another server is known: nothing is wrong before it was asked.
-            self.state = State::Asking(claim.follow());
+            self.state = State::Asking(ask(follower));
             return None;
         }
         let pause = FAULT_PAUSES.pause(self.failures, clock::random_bits());
-        self.state = State::Pausing(claim, timer(pause));
+        self.state = State::Pausing(follower, Box::pin(clock::alarm_in(pause)));
         self.told = None;
         let key = self.key.clone().ok()?;
         let is_news = !std::mem::replace(&mut self.is_out, true);
@@ -167,32 +190,27 @@ impl Stream for Observe {
                     Err(error) => return Poll::Ready(Some(Err(error))),
                 },
                 State::Asking(mut request) => {
-                    let Poll::Ready((claim, answer)) = request.as_mut().poll(cx) else {
+                    let Poll::Ready((follower, answer)) = request.as_mut().poll(cx) else {
                         this.state = State::Asking(request);
                         return Poll::Pending;
                     };
-                    if let Some(news) = this.answered(claim, answer) {
+                    if let Some(news) = this.answered(follower, answer) {
                         return Poll::Ready(Some(news));
                     }
                 }
-                State::Resting(mut listening, mut timer) => {
-                    if let Poll::Ready((claim, _)) = listening.poll(cx) {
-                        this.state = State::Asking(claim.follow());
-                    } else if timer.as_mut().poll(cx).is_ready() {
-                        let claim = listening.stop();
-                        this.state =
-                            claim.map_or(State::Start, |claim| State::Asking(claim.follow()));
-                    } else {
-                        this.state = State::Resting(listening, timer);
+                State::Resting(mut resting) => {
+                    let Poll::Ready(follower) = resting.rest.as_mut().poll(cx) else {
+                        this.state = State::Resting(resting);
                         return Poll::Pending;
-                    }
+                    };
+                    this.state = State::Asking(ask(follower));
                 }
-                State::Pausing(claim, mut timer) => {
+                State::Pausing(follower, mut timer) => {
                     if timer.as_mut().poll(cx).is_pending() {
-                        this.state = State::Pausing(claim, timer);
+                        this.state = State::Pausing(follower, timer);
                         return Poll::Pending;
                     }
-                    this.state = State::Asking(claim.follow());
+                    this.state = State::Asking(ask(follower));
                 }
                 State::Done => return Poll::Ready(None),
             }
@@ -200,31 +218,27 @@ impl Stream for Observe {
     }
 }
 
-fn timer(after: Duration) -> Timer {
-    Box::pin(clock::alarm_in(after))
-}
-
 impl Observe {
     /// Has the store push no more.
     fn leave(&mut self) {
-        let claim = match std::mem::replace(&mut self.state, State::Done) {
-            State::Start | State::Done => return,
-            State::Asking(request) => Err(request),
-            State::Resting(listening, _) => match listening.stop() {
-                Some(claim) => Ok(claim),
-                None => return,
-            },
-            State::Pausing(claim, _) => Ok(claim),
-        };
+        let last = std::mem::replace(&mut self.state, State::Done);
+        if let State::Start | State::Done = last {
+            return;
+        }
         let leaving = self.shared.leave();
         self.shared.conductor.spawn(async move {
             let _leaving = leaving;
-            let claim = match claim {
-                Ok(claim) => claim,
-                Err(request) => request.await.0,
+            let mut follower = match last {
+                State::Start | State::Done => return,
+                State::Asking(request) => request.await.0,
+                State::Resting(Rest { rest, stop }) => {
+                    drop(stop);
+                    rest.await
+                }
+                State::Pausing(follower, _) => follower,
             };
-            // A claim that follows and whose withdrawal is lost ends by itself.
-            drop(claim.withdraw().await);
+            // One whose word is lost ends by itself.
+            drop(follower.leave().await);
         });
     }
 }

@@ -27,14 +27,13 @@ impl Shared {
     /// The busy keys, in no order.
     pub(crate) fn busy(&self) -> Vec<BusyKey> {
         let cells = self.conductor.registry.cells();
-        let (candidates, cells): (Vec<_>, Vec<_>) =
-            cells.iter().partition(|cell| cell.is_candidate());
+        let (of_one, cells): (Vec<_>, Vec<_>) = cells.iter().partition(|cell| cell.is_of_one());
         let mut busy: Vec<_> = cells.iter().map(|cell| cell.busy()).collect();
         // Those who stand for one election have a cell each, and are few.
-        for candidate in candidates {
-            match busy.iter_mut().find(|busy| busy.key == *candidate.key()) {
-                Some(busy) => busy.add(candidate.busy()),
-                None => busy.push(candidate.busy()),
+        for cell in of_one {
+            match busy.iter_mut().find(|busy| busy.key == *cell.key()) {
+                Some(busy) => busy.add(cell.busy()),
+                None => busy.push(cell.busy()),
             }
         }
         busy

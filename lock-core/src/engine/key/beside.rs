@@ -29,8 +29,6 @@ pub(super) struct Others<K> {
     /// The claims of so many leave.
     leaving: usize,
     is_grown_up: bool,
-    /// The value that the claim publishes, if it stands for election: it has no lane but the first.
-    value: Option<Arc<str>>,
 }
 
 struct Beside<K> {
@@ -67,15 +65,8 @@ impl<K: Host> ArcWake for Ring<K> {
 
 impl<K: Host> Others<K> {
     pub(super) fn new(cell: &Arc<K>) -> Box<Self> {
-        Box::new(Self::of(Arc::downgrade(cell), None))
-    }
-
-    pub(super) fn of_candidate(value: &Arc<str>) -> Box<Self> {
-        Box::new(Self::of(Weak::new(), Some(value.clone())))
-    }
-
-    fn of(cell: Weak<K>, value: Option<Arc<str>>) -> Self {
-        Self {
+        let cell = Arc::downgrade(cell);
+        Box::new(Self {
             lanes: Vec::new(),
             bell: Arc::new(Bell { cell, rang: Mutex::default() }),
             fresh: BTreeSet::new(),
@@ -83,12 +74,7 @@ impl<K: Host> Others<K> {
             home: None,
             leaving: 0,
             is_grown_up: false,
-            value,
-        }
-    }
-
-    pub(super) fn value(&self) -> Option<&Arc<str>> {
-        self.value.as_ref()
+        })
     }
 
     pub(super) fn leaves(&self) -> bool {

@@ -15,6 +15,7 @@ use tokio::task::coop;
 
 use super::driver::{self, Driver};
 use super::host::{Host, KeyCohort, KeyEffects};
+use super::opens::Opens;
 use super::shared::SharedBy;
 use crate::backend::{ClaimId, DynClaim, Fault, FaultKind, Terms};
 use crate::engine::conduct::{Baton, HELPED_AFTER, Handed, Kept, LOOK_AFTER, NEVER, foreign};
@@ -37,8 +38,7 @@ pub(crate) struct KeyCell {
     cohort: Mutex<KeyCohort>,
     /// The driver talks to the store; whoever has the baton polls it.
     driver: Mutex<Option<Driver<KeyCell>>>,
-    /// The cell is that of one candidate in an election, and nobody else's.
-    is_candidate: bool,
+    opens: Opens,
     baton: Baton,
     /// The waker of who was granted the key while the driver was polled: told when that is over.
     granted: Mutex<Option<Waker>>,
@@ -61,15 +61,10 @@ pub(in crate::engine) struct Releaser {
 }
 
 impl KeyCell {
-    pub(in crate::engine) fn new(
-        key: Key,
-        is_candidate: bool,
-        hash: u64,
-        shared: Arc<Shared>,
-    ) -> Self {
+    pub(in crate::engine) fn new(key: Key, opens: Opens, hash: u64, shared: Arc<Shared>) -> Self {
         Self {
             key,
-            is_candidate,
+            opens,
             hash,
             cohort: Mutex::new(Cohort::new()),
             driver: Mutex::new(None),
@@ -86,8 +81,8 @@ impl KeyCell {
         &self.key
     }
 
-    pub(in crate::engine) fn is_candidate(&self) -> bool {
-        self.is_candidate
+    pub(super) fn is_of_one(&self) -> bool {
+        self.opens.is_of_one()
     }
 
     /// Never held across an await, a wake or a call into foreign code.
@@ -95,22 +90,20 @@ impl KeyCell {
         lock(&self.cohort)
     }
 
-    /// Finds or makes the cell of `key`, and enters it. One who stands for election with a `value`
-    /// has one of its own.
+    /// Finds or makes the cell of `key` that `opens` such claims, and enters it.
     pub(in crate::engine) fn enter(
         shared: &Arc<Shared>,
         key: &Key,
-        value: Option<&Arc<str>>,
+        opens: &Opens,
         ask: Ask,
         now: Instant,
         cx: &Context<'_>,
     ) -> (Arc<Self>, Entry) {
         loop {
-            let is_candidate = value.is_some();
-            let make = |hash| Arc::new(Self::new(key.clone(), is_candidate, hash, shared.clone()));
-            let cell = match value {
-                None => shared.conductor.registry.cell(key, make),
-                Some(_) => shared.conductor.registry.add(key, make),
+            let make = |hash| Arc::new(Self::new(key.clone(), opens.clone(), hash, shared.clone()));
+            let cell = match opens.is_of_one() {
+                false => shared.conductor.registry.cell(key, make),
+                true => shared.conductor.registry.add(key, make),
             };
             let mut fx = Effects::none();
             let waker = || cx.waker().clone();
@@ -125,7 +118,7 @@ impl KeyCell {
                 cell.cohort().forsake(&mut fx);
             }
             if fx.spawn {
-                *lock(&cell.driver) = Some(Driver::new(value));
+                *lock(&cell.driver) = Some(Driver::new());
             }
             cell.apply(fx);
             if !matches!(entry, Entry::Seated(_) | Entry::Granted(_)) {
@@ -323,7 +316,7 @@ impl ArcWake for KeyCell {
 
 impl Kept for KeyCell {
     fn is_of(&self, key: &Key) -> bool {
-        self.key == *key && !self.is_candidate
+        self.key == *key && !self.is_of_one()
     }
 
     fn hash(&self) -> u64 {
@@ -384,19 +377,12 @@ impl Host for KeyCell {
         lock(&self.cohort)
     }
 
-    fn is_candidate(&self) -> bool {
-        self.is_candidate
-    }
-
     fn is_grown_up(&self) -> bool {
         self.baton.is_grown_up()
     }
 
-    fn claim(&self, id: ClaimId, terms: Terms, value: Option<&Arc<str>>) -> Box<dyn DynClaim> {
-        match value {
-            Some(value) => self.shared.backend.candidate(&self.key, id, terms, value),
-            None => self.shared.backend.claim(&self.key, id, terms),
-        }
+    fn claim(&self, id: ClaimId, terms: Terms) -> Box<dyn DynClaim> {
+        self.opens.claim(&*self.shared.backend, &self.key, id, terms)
     }
 
     /// Whoever was granted the key is told when the driver was polled, unless it is the one who

@@ -15,13 +15,13 @@ use std::time::Instant;
 use super::beside::Others;
 use super::host::Host;
 use super::lane::{Lane, Turn};
-use crate::backend::{ClaimId, Fault, FaultKind, Terms};
+use crate::backend::{Fault, FaultKind};
 
 /// The requests of a busy key to the store. A future but for its name: what is always
 /// there is the cell's, and is lent to it at each poll.
 pub(super) struct Driver<K> {
     first: Lane,
-    /// From the second permit on, and of a candidate. On the heap, as most keys have none.
+    /// From the second permit on. On the heap, as most keys have none.
     others: Option<Box<Others<K>>>,
 }
 
@@ -38,9 +38,8 @@ pub(super) fn gone() -> Fault {
 }
 
 impl<K: Host> Driver<K> {
-    /// That of a key; with a `value`, that of one who stands for election.
-    pub(super) fn new(value: Option<&Arc<str>>) -> Self {
-        Self { first: Lane::default(), others: value.map(Others::of_candidate) }
+    pub(super) fn new() -> Self {
+        Self { first: Lane::default(), others: None }
     }
 
     /// Drives its key, `cell`, until that is idle. `now` is the time of this poll. It is read once
@@ -93,10 +92,6 @@ impl<K: Host> Driver<K> {
                 }
             };
             match turned {
-                Turn::Opens(terms) => {
-                    self.open_candidate(cell, terms, now);
-                    continue;
-                }
                 Turn::TakenOn => return true,
                 turned if at == 0 => first = turned,
                 Turn::Rests(_) | Turn::Idle => {}
@@ -110,7 +105,7 @@ impl<K: Host> Driver<K> {
                 _ if self.is_busy_beside(cell) => None,
                 _ if cell.retires() => return false,
                 _ => {
-                    self.others = self.others.take().filter(|others| others.value().is_some());
+                    self.others = None;
                     at = 0;
                     continue;
                 }
@@ -134,13 +129,5 @@ impl<K: Host> Driver<K> {
         }
         let leaves = self.leaves();
         cell.cohort().next_lane(now, leaves)
-    }
-
-    /// A candidate has one lane.
-    #[cold]
-    fn open_candidate(&mut self, cell: &Arc<K>, terms: Terms, now: Instant) {
-        let value = self.others.as_ref().and_then(|others| others.value());
-        let claim = cell.claim(ClaimId::random(), terms, value);
-        self.first.opened(cell, claim, now);
     }
 }

@@ -24,14 +24,11 @@ pub(super) trait Host: ArcWake + 'static {
     /// Never held across an await, a wake or a call into foreign code.
     fn cohort(&self) -> MutexGuard<'_, KeyCohort>;
 
-    /// Whether it is that of one candidate in an election, and nobody else's.
-    fn is_candidate(&self) -> bool;
-
     /// Whether the conductor looks after it.
     fn is_grown_up(&self) -> bool;
 
-    /// A new claim. With a `value`, one that publishes it.
-    fn claim(&self, id: ClaimId, terms: Terms, value: Option<&Arc<str>>) -> Box<dyn DynClaim>;
+    /// A new claim.
+    fn claim(&self, id: ClaimId, terms: Terms) -> Box<dyn DynClaim>;
 
     /// Does what the cohort left to do outside its mutex.
     fn apply_driven(self: &Arc<Self>, fx: KeyEffects);

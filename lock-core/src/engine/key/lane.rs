@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::host::{Host, ReleaseReply};
 use super::leave;
 use crate::backend::{
-    Attempt, Change, ClaimId, DynClaim, Fault, Listening, Mode, Renewal, Request, Terms, Withdrawal,
+    Attempt, Change, ClaimId, DynClaim, Fault, Listening, Mode, Renewal, Request, Withdrawal,
 };
 use crate::engine::conduct::foreign;
 use crate::engine::observe::Asked;
@@ -69,8 +69,6 @@ pub(super) enum Turn {
     Rests(Option<Instant>),
     /// It has no claim, and needs none.
     Idle,
-    /// A candidate is to have a claim, which publishes what it says of itself.
-    Opens(Terms),
     /// The conductor is to go on with it.
     TakenOn,
 }
@@ -101,12 +99,6 @@ impl Lane {
 
     pub(super) fn is_permit(&self) -> bool {
         self.is_permit
-    }
-
-    /// A claim was opened for it.
-    pub(super) fn opened<K: Host>(&mut self, cell: &Arc<K>, claim: Claimed, now: Instant) {
-        self.open = Open::Idle(claim);
-        self.attempt(cell, now);
     }
 
     /// Hears of an answer, or a push; whether there was one.
@@ -182,11 +174,8 @@ impl Lane {
             match step {
                 Step::Open(terms) => {
                     self.is_permit = matches!(terms.mode, Mode::Permit { .. });
-                    if cell.is_candidate() {
-                        return Turn::Opens(terms);
-                    }
-                    let id = ClaimId::random();
-                    self.opened(cell, cell.claim(id, terms, None), now);
+                    self.open = Open::Idle(cell.claim(ClaimId::random(), terms));
+                    self.attempt(cell, now);
                 }
                 Step::Attempt => self.attempt(cell, now),
                 // A caller may be blocked in the middle of it, and its runtime with it.

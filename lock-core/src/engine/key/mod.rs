@@ -2,7 +2,7 @@
 //!
 //! - [`shared`]: state that all keys of one client share. [`all`]: what is done to all of them.
 //! - [`cell`]: one busy key, with its [`Cohort`](crate::proto::Cohort) behind a short mutex.
-//! - [`host`]: a key, as its driver sees it.
+//! - [`host`]: a key, as its driver sees it. [`opens`]: the kinds of claims that it opens.
 //! - [`driver`]: talks to the store for a key, by a [`lane`] for each claim, those [`beside`] the
 //!   first for permits.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
@@ -16,6 +16,7 @@ mod driver;
 mod host;
 mod lane;
 mod leave;
+mod opens;
 mod shared;
 
 pub(crate) use cell::Shared;
@@ -23,3 +24,4 @@ pub(in crate::engine) use cell::{KeyCell, Releaser};
 pub use closed::Closed;
 pub(in crate::engine) use host::{KeyCohort, KeyEffects};
 pub(crate) use leave::RELEASE_WITHIN;
+pub(in crate::engine) use opens::Opens;

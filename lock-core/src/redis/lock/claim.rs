@@ -10,14 +10,14 @@ use redis::{Cmd, Value};
 
 use crate::backend::Replicas;
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Following, Grant, Mode, NotReplicated,
-    Renewal, Terms, Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, Manner, Mode, NotReplicated, Renewal,
+    Terms, Withdrawal,
 };
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{Names, Owner};
-use crate::redis::protocol::script::{ATTEMPT, WITHDRAW};
+use crate::redis::protocol::script::{ATTEMPT, FORCE_ACQUIRE, WITHDRAW};
 use crate::redis::topology::Topology;
 use crate::redis::topology::cluster::Listening;
 use crate::redis::topology::probe;
@@ -75,8 +75,7 @@ pub struct RedisClaim {
     pub(super) slot: u32,
     /// Several hold the key together, or did: a call names their keys too, where keys are named.
     pub(super) together: bool,
-    /// It may stand in line.
-    queues: bool,
+    manner: Manner,
     at: At,
     /// The server tells when others write its key.
     is_tracked: bool,
@@ -104,15 +103,12 @@ enum At {
     },
 }
 
-/// Its part in an election.
+/// One that stands for election.
 #[derive(Debug)]
-pub(super) enum Role {
-    Candidate {
-        value: Arc<str>,
-        /// The token of its term, once that is published.
-        term: u64,
-    },
-    Follower,
+pub(super) struct Candidate {
+    pub(super) value: Arc<str>,
+    /// The token of its term, once that is published.
+    pub(super) term: u64,
 }
 
 /// State that few claims have.
@@ -130,7 +126,7 @@ pub(super) struct More {
     doubts: Vec<Arc<Sent>>,
     /// The last renewal of one that holds the key beside others, or the attempt that was granted.
     refill: Refill,
-    pub(super) role: Option<Role>,
+    pub(super) candidate: Option<Candidate>,
 }
 
 /// The time when tokens were asked for, and the number of them.
@@ -157,7 +153,7 @@ impl RedisClaim {
         id: ClaimId,
         terms: Terms,
     ) -> Self {
-        let Terms { lease, mode, tokens_max, tokens_likely, queues, replicas, .. } = terms;
+        let Terms { lease, mode, tokens_max, tokens_likely, replicas, .. } = terms;
         let tokens = tokens_likely.saturating_mul(2).clamp(REFILL, REFILL_MAX);
         let refill = (mode == Mode::Shared).then_some(Refill { at: None, tokens });
         let has_more = replicas.is_some() || refill.is_some();
@@ -174,12 +170,18 @@ impl RedisClaim {
             mode,
             slot: 0,
             together: mode != Mode::Exclusive,
-            queues,
+            manner: Manner::of(&terms),
             at: At::Nowhere,
             is_tracked: false,
             wanted: false,
             is_in_line: false,
         }
+    }
+
+    /// Has it take the key from all who hold it.
+    pub(in crate::redis) fn forcing(mut self) -> Self {
+        self.manner = Manner::Forces;
+        self
     }
 
     pub(super) fn lease(&self) -> Duration {
@@ -236,13 +238,8 @@ impl RedisClaim {
         refill.tokens
     }
 
-    pub(super) fn role(&self) -> Option<&Role> {
-        self.more.as_ref()?.role.as_ref()
-    }
-
-    /// Whether it stands for election.
-    fn publishes(&self) -> bool {
-        matches!(self.role(), Some(Role::Candidate { .. }))
+    pub(super) fn candidate(&self) -> Option<&Candidate> {
+        self.more.as_ref()?.candidate.as_ref()
     }
 
     fn is_held(&self) -> bool {
@@ -263,18 +260,6 @@ impl RedisClaim {
 
     pub(super) fn clock(&self) -> Option<u64> {
         self.more.as_ref()?.clock
-    }
-
-    /// A refusal with the rights that are missing, which not every server tells by itself.
-    pub(super) async fn named(&self, fault: Fault) -> Fault {
-        if fault.kind() != FaultKind::Refused {
-            return fault;
-        }
-        // The check is on the heap, as it is rare, and every request has room for what it holds.
-        match Box::pin(probe::rights(&self.servers)).await {
-            Err(named) if named.kind() == FaultKind::Refused => named,
-            _ => fault,
-        }
     }
 
     /// Sends an attempt, and has its effect replicated if that is asked for; also what is wrong
@@ -383,7 +368,8 @@ impl RedisClaim {
         if !is_asked {
             self.at = At::Asked;
         }
-        let is_alone = self.mode == Mode::Exclusive;
+        let forces = self.manner == Manner::Forces;
+        let is_alone = self.mode == Mode::Exclusive && !forces;
         if is_alone && self.clock().is_none() && self.replicas().is_none() && !(join && is_asked) {
             let take = Verb::Take { lease_ms: millis(self.lease()) };
             match self.ask_with_others(take).await {
@@ -393,6 +379,11 @@ impl RedisClaim {
             }
         }
         let call = match self.clock() {
+            None if forces => {
+                let mut call = self.servers.call_for(&FORCE_ACQUIRE, &self.names, self.together);
+                call.command.arg(self.owner()).arg(millis(self.lease()));
+                call
+            }
             None => {
                 let mut call = self.servers.call_for(&ATTEMPT, &self.names, self.together);
                 let stands = Stands::of(join, is_asked);
@@ -451,7 +442,7 @@ impl RedisClaim {
         if let Some(sent) = unserved.sent.filter(|_| fault.is_transient()) {
             keep_latest(&mut self.more().doubts, sent, DOUBTS_MAX);
         }
-        self.named(fault).await
+        named(&self.servers, fault).await
     }
 
     /// Asks together with other claims, where enough of them do.
@@ -496,22 +487,26 @@ impl Claim for RedisClaim {
             self.at = At::Held { tokens, is_full: false };
             self.take_blocked();
             let granted = Attempt::Granted(grant);
-            return if self.publishes() {
+            return if self.candidate().is_some() {
                 Box::pin(self.shown(granted)).await
             } else {
                 Ok(granted)
             };
         }
         let heard = self.is_heard();
-        let join = self.queues;
+        let join = self.manner == Manner::Queues;
         let answer = self.stand(join).await?;
         if let (false, true, Attempt::Blocked { .. }) = (heard, join, &answer) {
             // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
             self.heard().await;
             let answer = Box::pin(self.stand(join)).await?;
-            return if self.publishes() { Box::pin(self.shown(answer)).await } else { Ok(answer) };
+            return if self.candidate().is_some() {
+                Box::pin(self.shown(answer)).await
+            } else {
+                Ok(answer)
+            };
         }
-        if self.publishes() { Box::pin(self.shown(answer)).await } else { Ok(answer) }
+        if self.candidate().is_some() { Box::pin(self.shown(answer)).await } else { Ok(answer) }
     }
 
     // Not an async fn: each held key has room for one.
@@ -531,7 +526,7 @@ impl Claim for RedisClaim {
         if self.mode == Mode::Exclusive && !mem::replace(&mut self.is_tracked, true) {
             self.servers.inboxes.renewed(self.names.tag(), self.id);
         }
-        let (within, began) = (self.renew_within(), self.publishes().then(clock::now));
+        let (within, began) = (self.renew_within(), self.candidate().is_some().then(clock::now));
         let renew = Renew {
             names: self.names.clone(),
             claim: self.id,
@@ -586,13 +581,9 @@ impl Claim for RedisClaim {
         self.share().await
     }
 
-    async fn follow(&mut self) -> Result<Following, Fault> {
-        Box::pin(self.ask_who_leads()).await
-    }
-
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        if self.role().is_some() {
-            return self.leave_election().await;
+        if self.candidate().is_some() {
+            return self.resign().await;
         }
         // A push still on its way is of a place in line that is given up.
         let held = self.is_held();
@@ -688,6 +679,18 @@ fn add_attempt(command: &mut Cmd, owner: Owner<'_>, lease: Duration, stands: Sta
         Stands::Passing => drop(command.arg(0)),
     }
     command.arg(mode);
+}
+
+/// A refusal with the rights that are missing, which not every server tells by itself.
+pub(super) async fn named(servers: &Topology, fault: Fault) -> Fault {
+    if fault.kind() != FaultKind::Refused {
+        return fault;
+    }
+    // The check is on the heap, as it is rare, and every request has room for what it holds.
+    match Box::pin(probe::rights(servers)).await {
+        Err(named) if named.kind() == FaultKind::Refused => named,
+        _ => fault,
+    }
 }
 
 pub(super) fn no_quorum() -> Fault {

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::claim::{RedisClaim, ints, millis, no_quorum, token};
+use super::claim::{RedisClaim, ints, millis, named, no_quorum, token};
 use crate::backend::{Fault, Mode, Renewal};
 use crate::redis::protocol::script::DOWNGRADE;
 use crate::redis::wire::fault;
@@ -25,7 +25,7 @@ impl RedisClaim {
         call.command.arg(self.owner()).arg(millis(self.lease()));
         let answer = match self.servers.call_to_renew(&call, self.renew_within()).await {
             Ok(answer) => answer,
-            Err(unserved) => return Err(self.named(unserved.fault.into_fault()).await),
+            Err(unserved) => return Err(named(&self.servers, unserved.fault.into_fault()).await),
         };
         match (&answer, ints(&answer, &mut [0; 5])) {
             (Value::Int(0), _) => {

@@ -1,11 +1,12 @@
 //! A lock at a server: the verbs of its claims, and what an operator may ask.
 //!
-//! - [`claim`]: the verbs. [`downgrade`]: one of them. [`election`]: those of candidates and
-//!   of followers. [`member`]: those at a member of a quorum.
+//! - [`claim`]: the verbs. [`downgrade`]: one of them. [`election`]: those of candidates,
+//!   and [`follower`]: of those who follow them. [`member`]: those at a member of a quorum.
 //!   [`operator`]: who holds a key, and to take it away.
 
 pub(in crate::redis) mod claim;
 mod downgrade;
 mod election;
+pub(in crate::redis) mod follower;
 pub(in crate::redis) mod member;
 pub(in crate::redis) mod operator;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 use crate::backend::{
-    Attempt, Backend, Capabilities, Claim, ClaimId, Fault, Following, Grant, Mode, Renewal, Terms,
-    Withdrawal,
+    Attempt, Backend, Capabilities, Claim, ClaimId, Fault, Follower, Following, Grant, Mode,
+    Renewal, Terms, Withdrawal,
 };
 use crate::ground::clock;
 use crate::key::Key;
@@ -131,6 +131,13 @@ impl Process {
         Asker { claim, id, name, sent: clock::now() }
     }
 
+    /// One that takes the key from all who hold it.
+    pub(super) fn forcer(&self, name: &'static str) -> Asker {
+        let id = ClaimId::random();
+        let claim = self.backend.forced(&self.key, id, terms(Mode::Exclusive, LONG, true));
+        Asker { claim, id, name, sent: clock::now() }
+    }
+
     /// One that stands for election.
     pub(super) fn candidate(&self, value: &'static str) -> Asker {
         self.candidate_for(LONG, value)
@@ -144,8 +151,8 @@ impl Process {
     }
 
     /// One that follows an election.
-    pub(super) fn follower(&self, name: &'static str) -> Asker {
-        self.asker(Mode::Exclusive, LONG, false, name)
+    pub(super) fn follower(&self, name: &'static str) -> Watcher {
+        Watcher { follower: self.backend.follow(&self.key, LONG), name, sent: clock::now() }
     }
 
     /// The same that may not stand in line.
@@ -218,11 +225,11 @@ pub(super) struct Asker {
 /// The answer to a verb of an `Asker`. A store that does not answer in time is asked again, as the
 /// engine does. A macro, as nobody can say of a closure that its future may be sent.
 macro_rules! asked {
-    ($asker:ident, $verb:ident) => {{
+    ($asker:ident, $asks:ident . $verb:ident) => {{
         let mut asked = 1;
         loop {
             $asker.sent = clock::now();
-            match $asker.claim.$verb().await {
+            match $asker.$asks.$verb().await {
                 Err(fault) if fault.is_transient() && asked < ASKED_MAX => asked += 1,
                 answer => break answer.unwrap_or_else(|fault| panic!("{}: {fault}", $asker.name)),
             }
@@ -232,7 +239,7 @@ macro_rules! asked {
 
 impl Asker {
     pub(super) async fn attempt(&mut self) -> Attempt {
-        asked!(self, attempt)
+        asked!(self, claim.attempt)
     }
 
     /// Asks once, and must be granted.
@@ -279,7 +286,7 @@ impl Asker {
     }
 
     pub(super) async fn renewal(&mut self) -> Renewal {
-        asked!(self, renew)
+        asked!(self, claim.renew)
     }
 
     /// Renews, and must still hold.
@@ -291,7 +298,7 @@ impl Asker {
     }
 
     pub(super) async fn downgrade(&mut self) -> Renewal {
-        asked!(self, downgrade)
+        asked!(self, claim.downgrade)
     }
 
     /// Becomes a reader, and must still hold.
@@ -300,30 +307,6 @@ impl Asker {
             Renewal::Held(grant) => grant,
             Renewal::Lost => panic!("{} should hold the key still", self.name),
         }
-    }
-
-    /// Asks who leads.
-    pub(super) async fn follows(&mut self) -> Following {
-        asked!(self, follow)
-    }
-
-    /// Waits as the engine does until this is what is told of the leader.
-    pub(super) async fn is_led_by(
-        &mut self,
-        value: Option<&str>,
-        within: Duration,
-    ) -> Option<Leader> {
-        let end = clock::now() + within;
-        for _ in 0..ATTEMPTS_MAX {
-            let Following { leader, recheck } = self.follows().await;
-            if leader.as_ref().map(|leader| &*leader.value) == value {
-                return leader;
-            }
-            let left = end.saturating_duration_since(clock::now());
-            assert!(!left.is_zero(), "{} is led by {leader:?}, not {value:?}", self.name);
-            drop(timeout(recheck.min(left), self.claim.changed()).await);
-        }
-        panic!("{} was told of changes {ATTEMPTS_MAX} times", self.name)
     }
 
     pub(super) async fn withdrawal(&mut self) -> Withdrawal {
@@ -350,6 +333,48 @@ impl Asker {
 
     pub(super) fn holds_in(&self, seen: &Inspection) -> bool {
         seen.holders.iter().any(|holder| self.is(&holder.claim))
+    }
+}
+
+/// One who follows an election, and who it is in this property.
+pub(super) struct Watcher {
+    pub(super) follower: Box<dyn Follower>,
+    name: &'static str,
+    sent: Instant,
+}
+
+impl Watcher {
+    /// Asks who leads.
+    pub(super) async fn follows(&mut self) -> Following {
+        asked!(self, follower.leader)
+    }
+
+    /// Waits as the engine does until this is what is told of the leader.
+    pub(super) async fn is_led_by(
+        &mut self,
+        value: Option<&str>,
+        within: Duration,
+    ) -> Option<Leader> {
+        let end = clock::now() + within;
+        for _ in 0..ATTEMPTS_MAX {
+            let Following { leader, recheck } = self.follows().await;
+            if leader.as_ref().map(|leader| &*leader.value) == value {
+                return leader;
+            }
+            let left = end.saturating_duration_since(clock::now());
+            assert!(!left.is_zero(), "{} is led by {leader:?}, not {value:?}", self.name);
+            drop(timeout(recheck.min(left), self.follower.changed()).await);
+        }
+        panic!("{} was told of changes {ATTEMPTS_MAX} times", self.name)
+    }
+
+    /// Something is pushed to it.
+    pub(super) async fn is_told(&mut self, within: Duration, or_else: &str) {
+        assert!(timeout(within, self.follower.changed()).await.is_ok(), "{or_else}");
+    }
+
+    pub(super) async fn leaves(&mut self) {
+        self.follower.leave().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name));
     }
 }
 

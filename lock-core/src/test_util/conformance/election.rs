@@ -1,7 +1,7 @@
 //! The leader, and those who follow. Where [`Capabilities::election`](crate::backend::Capabilities)
 //! does not hold, following is refused and nothing else is checked.
 
-use super::drive::{Asker, Case, Process, is_lost};
+use super::drive::{Case, Process, Watcher, is_lost};
 use crate::backend::{Claim, FaultKind, Grant, Mode, Renewal};
 use crate::test_util::scripted::{Act, Verb};
 use crate::test_util::subject::Subject;
@@ -11,7 +11,7 @@ use crate::view::Leader;
 async fn elects(case: &Case<'_>) -> Option<Process> {
     let process = case.process().await;
     if !process.capabilities().election {
-        match process.follower("a follower").claim.follow().await {
+        match process.follower("a follower").follower.leader().await {
             Err(fault) if fault.kind() == FaultKind::Refused => return None,
             answer => panic!("elections are not promised, yet following gave {answer:?}"),
         }
@@ -21,7 +21,7 @@ async fn elects(case: &Case<'_>) -> Option<Process> {
 }
 
 /// The follower is told of this one, and under which token it leads.
-async fn follows(follower: &mut Asker, case: &Case<'_>, value: &str, grant: Grant) {
+async fn follows(follower: &mut Watcher, case: &Case<'_>, value: &str, grant: Grant) {
     let leader = follower.is_led_by(Some(value), case.soon()).await;
     if let Some(Leader { token: Some(token), .. }) = leader {
         assert_eq!(Some(token.get()), grant.tokens.first(), "{value}");

@@ -72,6 +72,8 @@ macro_rules! __conformance_properties {
             a_reply_that_was_lost_does_not_take_the_request_with_it
             a_key_is_taken_from_its_holder_and_handed_to_the_next
             a_key_that_was_taken_away_with_nobody_in_line_is_free
+            a_key_is_taken_from_its_holder_ahead_of_the_line
+            a_key_is_taken_from_all_who_share_it
             readers_hold_a_key_together_and_a_writer_alone
             a_reader_behind_a_writer_waits_for_it
             readers_that_stand_together_are_let_in_together

@@ -2,13 +2,14 @@
 //!
 //! - [`join`]: getting into the line, also after lost replies. [`permit`]: getting a permit.
 //! - [`held`]: the grant, and what a holder looks at. [`downgrade`]: one that becomes a reader.
-//! - [`election`]: standing for one, and following it.
+//! - [`election`]: standing for one. [`follower`]: following it.
 //! - [`leave`]: leaving the line.
 //! - [`counting`]: tokens in a quorum.
 
 mod counting;
 mod downgrade;
 mod election;
+pub(in crate::zookeeper) mod follower;
 mod held;
 mod join;
 mod leave;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Following, MemberClaim, Mode, Renewal,
-    Terms, Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, MemberClaim, Mode, Renewal, Terms,
+    Withdrawal,
 };
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
@@ -245,10 +246,6 @@ impl Claim for ZooKeeperClaim {
     async fn downgrade(&mut self) -> Result<Renewal, Fault> {
         self.check(Mode::Shared)?;
         self.become_reader().await
-    }
-
-    async fn follow(&mut self) -> Result<Following, Fault> {
-        self.ask_who_leads().await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {

@@ -17,7 +17,17 @@ pub const CLUSTER: Kind = Kind {
         })
     },
     keeps: Keeps::Perhaps,
-    can: &["fencing", "fifo", "push", "shared", "permits", "election", "force_release", "replicas"],
+    can: &[
+        "fencing",
+        "fifo",
+        "push",
+        "shared",
+        "permits",
+        "election",
+        "force_release",
+        "force_acquire",
+        "replicas",
+    ],
     lacks: &[
         (Power::Clock, "a moved clock has the nodes take each other for dead"),
         (Power::Pause, "a replica takes over after a second, which `cluster` tries"),

@@ -36,6 +36,7 @@ pub const MARIADB: Kind = Kind {
         "election",
         "revocation",
         "force_release",
+        "force_acquire",
     ],
     lacks: &[(Power::Push, "there is no push: whoever waits looks")],
     fails: &[],

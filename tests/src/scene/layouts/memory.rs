@@ -44,6 +44,7 @@ pub const MEMORY: Kind = Kind {
         "election",
         "revocation",
         "force_release",
+        "force_acquire",
         "quorum",
         "in_process",
     ],

@@ -36,6 +36,7 @@ pub const POSTGRES: Kind = Kind {
         "election",
         "revocation",
         "force_release",
+        "force_acquire",
     ],
     lacks: &[],
     fails: &[],

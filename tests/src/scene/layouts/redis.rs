@@ -55,6 +55,7 @@ pub(super) const CAN: &[&str] = &[
     "permits",
     "election",
     "force_release",
+    "force_acquire",
     "quorum",
     "replicas",
 ];

@@ -46,6 +46,7 @@ pub const SQLITE: Kind = Kind {
         "election",
         "revocation",
         "force_release",
+        "force_acquire",
     ],
     lacks: &[
         (Power::Link, NO_SERVER),

@@ -53,6 +53,12 @@ impl Desk {
         self.attempt(claim, mode, true)
     }
 
+    fn takes_over(&mut self, claim: u8) {
+        let (mode, lease) = (WRITER, LEASE);
+        let place = Place { claim: id(claim), mode, lease, tokens_max: 3, due: None, with: claim };
+        self.with(|register, turn| register.take_over(place, turn));
+    }
+
     fn renews(&mut self, claim: u8) -> bool {
         self.with(|register, turn| register.renew(id(claim), LEASE, true, turn) != Renewal::Lost)
     }
@@ -158,6 +164,24 @@ fn a_try_leaves_nothing_and_passes_nobody() {
 }
 
 #[test]
+fn who_takes_it_over_is_ahead_of_all_who_wait_and_again_where_it_asks_again() {
+    let mut desk = Desk::default();
+    let _ = [desk.joins(1, READER), desk.joins(2, READER), desk.joins(3, WRITER)];
+    let _ = desk.joins(4, READER);
+    desk.woken();
+    let last = desk.register.last();
+    desk.takes_over(9);
+    assert_eq!((desk.holders(), desk.line()), (vec![9], vec![3, 4]));
+    assert_eq!(desk.woken(), [1, 2], "they lost it; nobody else stands elsewhere");
+    let granted = desk.register.granted()[0].tokens;
+    assert!(granted.first() > last);
+    desk.takes_over(9);
+    assert_eq!(desk.register.granted()[0].tokens, granted, "its reply was lost");
+    assert!(desk.leaves(9));
+    assert_eq!((desk.holders(), desk.line()), (vec![3], vec![4]));
+}
+
+#[test]
 fn while_it_may_not_grant_those_who_wait_are_told_to_ask() {
     let mut desk = Desk::default();
     let _ = [desk.joins(1, READER), desk.joins(2, READER), desk.joins(3, WRITER)];
@@ -192,6 +216,8 @@ enum Deed {
     Pass(u64),
     Revoke,
     Force,
+    /// By one whose claim has had no other deed, or this one.
+    TakeOver(u8),
 }
 
 fn deeds() -> impl Strategy<Value = Vec<Deed>> {
@@ -204,12 +230,13 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     let deed = prop_oneof![
         6 => (0_u8..8, mode.clone()).prop_map(|(claim, mode)| Deed::Join(claim, mode)),
         1 => (0_u8..8, mode).prop_map(|(claim, mode)| Deed::Try(claim, mode)),
-        3 => (0_u8..8).prop_map(Deed::Renew),
-        4 => (0_u8..8).prop_map(Deed::Leave),
+        3 => prop_oneof![8 => 0_u8..8, 2 => 20_u8..22].prop_map(Deed::Renew),
+        4 => prop_oneof![8 => 0_u8..8, 2 => 20_u8..22].prop_map(Deed::Leave),
         1 => (0_u8..8).prop_map(Deed::Downgrade),
         2 => (0_u64..12_000).prop_map(Deed::Pass),
         1 => Just(Deed::Revoke),
         1 => Just(Deed::Force),
+        1 => (20_u8..22).prop_map(Deed::TakeOver),
     ];
     prop::collection::vec(deed, 1..80)
 }
@@ -274,6 +301,12 @@ impl Cards {
                 }
             }
             Deed::Force => self.0.retain(|card| card.2.is_none()),
+            Deed::TakeOver(claim) => {
+                if self.get(claim).is_none() {
+                    self.0.retain(|card| card.2.is_none());
+                    self.0.insert(0, (claim, WRITER, Some(now + LEASE)));
+                }
+            }
             Deed::Pass(_) | Deed::Revoke => {}
         }
         self.tidy(now);
@@ -308,6 +341,7 @@ proptest! {
                 Deed::Pass(_) => drop(desk.renews(99)),
                 Deed::Revoke => drop(desk.with(|register, turn| register.request_revoke(turn))),
                 Deed::Force => drop(desk.with(|register, turn| register.force_release(turn))),
+                Deed::TakeOver(claim) => desk.takes_over(claim),
             }
             let mut holders = desk.holders();
             holders.sort_unstable();

@@ -15,7 +15,8 @@
 //!
 //! The scripts:
 //!
-//! - `attempt`, `renew`, `withdraw`, `downgrade`: the verbs of a claim. `many`: those on free keys.
+//! - `attempt`, `force_acquire`, `renew`, `withdraw`, `downgrade`: the verbs of a claim. `many`:
+//!   those on free keys.
 //! - `publish`, `follow`: an election. `inspect`, `force_release`: the verbs of an operator.
 //! - `keep`, `free`: the lock key alone, while a slot moves. `keep_share`: a share beside it.
 //! - `rights`: the check of a user's rights. `quorum/`: the verbs at a member of a quorum.
@@ -142,6 +143,8 @@ pub(in crate::redis) static PUBLISH: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("publish.lua")));
 pub(in crate::redis) static FOLLOW: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("follow.lua")));
+pub(in crate::redis) static FORCE_ACQUIRE: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("force_acquire.lua")));
 pub(in crate::redis) static FORCE_RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("force_release.lua")));
 pub(in crate::redis) static RAISE: LazyLock<Script> =
@@ -173,7 +176,8 @@ mod tests {
 
     #[test]
     fn in_a_cluster_every_push_goes_to_a_channel_of_the_slot() {
-        for script in [&ATTEMPT, &WITHDRAW, &DOWNGRADE, &PUBLISH, &FORCE_RELEASE, &RIGHTS] {
+        let operators = [&FORCE_ACQUIRE, &FORCE_RELEASE, &RIGHTS];
+        for script in [&ATTEMPT, &WITHDRAW, &DOWNGRADE, &PUBLISH].into_iter().chain(operators) {
             let (plain, sharded) = (&script.source, &script.sharded().source);
             let pushes = plain.matches("'PUBLISH'").count();
             assert!(pushes > 0 && sharded.matches("'SPUBLISH'").count() == pushes, "{sharded}");
