@@ -260,8 +260,9 @@ impl LockBuilder {
     ///
     /// Those who held it are told that their hold is [lost](crate::LockGuard::lost), at once or at
     /// their next renewal. What they do until then is kept out by the
-    /// [token](crate::LockHandle::token) alone. Those who wait keep their places, behind this hold.
-    /// The store is asked once; `wait` and `retries` are for its faults.
+    /// [token](crate::LockHandle::token) alone. Those who wait keep their places, behind this hold;
+    /// tasks that wait in an old holder's process join the end of the line. The store is asked once;
+    /// `wait` and `retries` are for its faults.
     ///
     /// Not all stores can ([`Capabilities::force_acquire`](crate::backend::Capabilities)). At those
     /// whose line is one of nodes in their order, ZooKeeper and etcd, and at a quorum, nobody gets

@@ -167,8 +167,10 @@
 //
 // - `capabilities`, `terms`: what a store can do, and what a claim asks of it.
 // - `fault`: a verb without an answer. `erased`: the type-erased twins of the traits.
-// - `follower`: following an election. `member`, `enrolment`: the verbs of a member of a quorum, and what it keeps.
-// - `url`, `driver`: the reader of URLs, and the way from one to a store. `prefixed`: keys below a prefix.
+// - `follower`: following an election.
+// - `member`, `enrolment`: the verbs of a member of a quorum, and what it keeps.
+// - `url`, `driver`: the reader of URLs, and the way from one to a store.
+// - `prefixed`: keys below a prefix.
 // - `register`: a key in one row. `io`: the home of connections.
 
 mod capabilities;

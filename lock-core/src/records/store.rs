@@ -1,8 +1,6 @@
 //! The seam between the engine and what remembers.
 
 use std::fmt::Debug;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +9,7 @@ use bytes::Bytes;
 use super::fingerprint::Fingerprint;
 use super::id::RecordId;
 use super::table::RecordTable;
+pub use crate::backend::BoxFuture;
 use crate::backend::Fault;
 use crate::token::FencingToken;
 
@@ -41,9 +40,6 @@ pub enum OnUnknown {
 /// How long a store remembers that an execution was aborted: 5 min. No request is on its way for
 /// longer.
 pub(crate) const MARK_TTL: Duration = Duration::from_secs(5 * 60);
-
-/// A boxed future.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A store that remembers the outcome of an execution by its [`RecordId`].
 ///

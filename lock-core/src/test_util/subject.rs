@@ -1,15 +1,12 @@
 //! The store that the suite is run on.
 
 use std::fmt::Debug;
-use std::future::{Future, ready};
-use std::pin::Pin;
+use std::future::ready;
 use std::time::Duration;
 
 use super::any::AnyBackend;
+pub use crate::backend::BoxFuture;
 use crate::backend::Mode;
-
-/// A boxed future.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// One store, seen by several processes: what the [`conformance`](super::conformance) suite runs
 /// on. It works on Tokio's paused clock, and in real time. One property blocks the runtime of the

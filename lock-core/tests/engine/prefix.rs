@@ -7,7 +7,9 @@ use lock_core::memory::Memory;
 use lock_core::test_util::Scripted;
 use lock_core::{AcquireError, LockClient};
 
-use crate::{Test, settle};
+use tokio::time::timeout;
+
+use crate::{Test, secs, settle};
 
 /// Two clients of one store, the first of which has a prefix.
 async fn clients() -> Result<(LockClient, LockClient), ConnectError> {
@@ -35,6 +37,9 @@ async fn whoever_has_no_prefix_finds_the_key_below_it_and_the_client_names_it_wi
     assert_eq!(both.keys().map(|key| key.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert!(both.token("a").is_some());
     assert!(all.lock("staging:eu:a").try_acquire().await?.is_none());
+    let (taken, beside) = (all.lock("a").await?, below.lock("a").force_acquire().await?);
+    assert_eq!(beside.key().as_str(), "a");
+    assert!(timeout(secs(1), both.lost()).await?.key().as_str() == "a" && taken.is_held());
     Ok(())
 }
 

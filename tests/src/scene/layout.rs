@@ -1,18 +1,14 @@
 //! The demands on a layout of servers that is to be tried.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
+pub use lock_core::backend::BoxFuture;
 use lock_core::backend::{Backend, Capabilities};
 use lock_core::test_util::AnyBackend;
 
 use super::line::Line;
 use crate::proxy::Match;
-
-/// A future of a trait that can be an object.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Something that is done to a layout. Where it cannot be, [`Kind::lacks`] says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
