@@ -217,7 +217,7 @@ async fn a_client_whose_node_is_deleted_while_it_is_idle_takes_locks_as_ever() {
 #[tokio::test]
 async fn a_client_writes_each_third_of_its_session_and_asks_nothing_else() {
     let server = Zoo::start().await;
-    let (proxy, locks) = behind_proxy(&server, SHORT).await;
+    let (proxy, locks) = behind_proxy(&server, STEADY).await;
     let id = server.sessions()[0].id;
     let guard = locks.lock("k").await.unwrap();
     guard.release().await.unwrap();
@@ -226,7 +226,7 @@ async fn a_client_writes_each_third_of_its_session_and_asks_nothing_else() {
     let three_writes = async || {
         let (before, start) = (version(), Stopwatch::start());
         eventually("three writes", || version() >= before + 3).await;
-        assert!(start.elapsed() > SHORT / 2 && start.own() < SHORT + SLACK, "{start:?}");
+        assert!(start.elapsed() > STEADY / 2 && start.own() < STEADY + SLACK, "{start:?}");
     };
     let (asked, writes) = (proxy.counters().requests, version());
     three_writes().await;

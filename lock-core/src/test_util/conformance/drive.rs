@@ -29,7 +29,7 @@ const ATTEMPTS_MAX: u32 = 100_000;
 const ASKED_MAX: u32 = 3;
 
 /// How often a condition is looked at.
-const LOOK: Duration = Duration::from_millis(5);
+pub(super) const LOOK: Duration = Duration::from_millis(5);
 
 /// One property at work on one key.
 pub(super) struct Case<'a> {
