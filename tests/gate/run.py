@@ -27,8 +27,9 @@ TABLE = Path(__file__).with_name("suites.toml")
 
 # What every run of the first tier draws from. `--all` draws another.
 SEED = 27
-# Suites that wait for servers and clocks, at a time; beside them one that computes.
-LANES = 3
+# Suites that wait for servers and clocks, at a time; beside them one that computes. One that takes
+# half a core with its servers counts for two.
+LANES = 4
 # Of one binary, so that its tests have threads that carry their names; more where those mostly wait.
 THREADS = 2
 # libtest says so of a test that runs for a minute; it may go on for two more.
@@ -75,6 +76,8 @@ class Suite:
     seconds: float = 20
     # It computes for most of its time.
     busy: bool = False
+    # It waits, and takes half a core or more with its servers.
+    heavy: bool = False
     # It talks to real servers, so a busy machine may fail it.
     servers: bool = False
     # What only `--all` runs: of it these tests, or the whole of it.
@@ -84,6 +87,9 @@ class Suite:
     # Of a suite that computes: what talks to sockets and files, which is a suite of its own.
     real: list = field(default_factory=list)
     env: dict = field(default_factory=dict)
+
+    def lanes(self):
+        return 2 if self.heavy else 1
 
     def limit(self):
         return max(3 * self.seconds, SUITE_SECONDS_MIN)
@@ -350,10 +356,10 @@ class Run:
     def next(waiting, running):
         """The next suite for which there is a lane."""
         busy = sum(suite.busy for suite in running.values())
-        waits = len(running) - busy
+        waits = sum(suite.lanes() for suite in running.values() if not suite.busy)
         # With nothing left that waits, each core has one that computes.
         busy_max = 1 if waits or any(not suite.busy for suite in waiting) else os.cpu_count()
-        fits = (suite for suite in waiting if (busy < busy_max if suite.busy else waits < LANES))
+        fits = (suite for suite in waiting if (busy < busy_max if suite.busy else waits + suite.lanes() <= LANES))
         return next(fits, None)
 
     def start(self, suite):
