@@ -31,7 +31,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 fn the_end_of_the_runtime_that_made_the_session_is_not_the_end_of_the_session() {
     let first = runtime();
     let server = first.block_on(Zoo::start());
-    let locks = first.block_on(connect(&server.at(SHORT)));
+    let locks = first.block_on(connect(&server.at(STEADY)));
     runtime().block_on(async {
         let rival = connect(&server.at(LONG)).await;
         let theirs = rival.lock("theirs").await.unwrap();
@@ -40,7 +40,7 @@ fn the_end_of_the_runtime_that_made_the_session_is_not_the_end_of_the_session() 
         server.line_of("theirs", 2).await;
         let (line, held) = (server.line("theirs"), server.holder("ours"));
         first.shutdown_background();
-        let error = rival.lock("ours").wait(SHORT + TICK * 2).await.unwrap_err();
+        let error = rival.lock("ours").wait(STEADY + TICK * 2).await.unwrap_err();
         assert!(error.is_timeout(), "{error}");
         assert!(ours.is_held() && !waiting.is_finished());
         assert_eq!((server.line("theirs"), server.holder("ours")), (line.clone(), held));
