@@ -69,6 +69,8 @@ pub(crate) const OPTION_FORM: &str =
 pub(crate) const KEY_MISSING: &str = "this function has parameters, so say what is locked: \
      `key = \"order:{id}\"`, or a constant key if every call shares one lock";
 pub(crate) const KEY_AND_KEYS: &str = "give either `key` or `keys`, not both";
+pub(crate) const MIN_HOLD_ALONE: &str =
+    "`min_hold` is for one key that nobody shares: leave it out beside `shared` and `keys`";
 pub(crate) const KEY_EMPTY: &str = "a key can't be empty";
 pub(crate) const KEYS_EMPTY: &str = "`keys` is empty: the body would run without a lock";
 pub(crate) const KEY_TUPLE: &str =

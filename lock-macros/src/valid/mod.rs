@@ -76,7 +76,7 @@ struct Options {
     retries: Option<Expr>,
     lease: Option<Time>,
     hold: Option<Time>,
-    min_hold: Option<Time>,
+    min_hold: Option<(Ident, Time)>,
     admission: Option<Expr>,
     name: Option<LitStr>,
     guard: Option<Ident>,
@@ -90,6 +90,11 @@ struct Options {
 pub(crate) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
     let mut errors = Errors::default();
     let options = sort(args, target, &mut errors);
+    if let Some((name, _)) = &options.min_hold
+        && (options.shared.is_some() || options.keys.is_some())
+    {
+        errors.add(syn::Error::new(name.span(), rules::MIN_HOLD_ALONE));
+    }
     let keys = errors.keep(key::plan(options.key, options.keys, target));
     // A client that was given but refused has its error there; the state is not asked in its place.
     let client = errors.keep(client::plan(options.client, target));
@@ -116,7 +121,7 @@ pub(crate) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
         retries: options.retries,
         lease: options.lease,
         hold: options.hold,
-        min_hold: options.min_hold,
+        min_hold: options.min_hold.map(|(_, time)| time),
         admission: options.admission,
         name: options.name,
         guard: options.guard,
@@ -138,7 +143,10 @@ fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
         option @ "wait" => options.wait = errors.keep(duration::parse(option, value)),
         option @ "lease" => options.lease = errors.keep(duration::parse(option, value)),
         option @ "hold" => options.hold = errors.keep(duration::parse(option, value)),
-        option @ "min_hold" => options.min_hold = errors.keep(duration::parse(option, value)),
+        option @ "min_hold" => {
+            let time = errors.keep(duration::parse(option, value));
+            options.min_hold = time.map(|time| (name, time));
+        }
         option @ "admission" => options.admission = errors.keep(boolean(option, value)),
         "name" => options.name = errors.keep(name_text(value)),
         "retries" => {

@@ -49,4 +49,14 @@ async fn a_text() -> Outcome {
     Ok(())
 }
 
+#[distributed_lock(shared, min_hold = "10s")]
+async fn shared_for_so_long() -> Outcome {
+    Ok(())
+}
+
+#[distributed_lock(keys = ["a", "b"], min_hold = "10s")]
+async fn several_for_so_long() -> Outcome {
+    Ok(())
+}
+
 fn main() {}
