@@ -37,6 +37,9 @@ SLOW = re.compile(r"^test (\S+) has been running for over 60 seconds")
 GRACE_SECONDS = int(os.environ.get("GATE_GRACE_SECONDS", "120"))
 # A suite may take three times its usual time, and is not ended before this.
 SUITE_SECONDS_MIN = int(os.environ.get("GATE_SUITE_SECONDS_MIN", "120"))
+# With --all a suite plays all its scenes, and looks at more orders of steps: it and each test have so
+# many times as long.
+ALL_TIMES = 5
 BUILD_SECONDS_MAX = 900
 AGAIN_SECONDS_MAX = 180
 # Tests that passed alone, and not beside others. More of them is a defect of the gate.
@@ -92,7 +95,7 @@ class Suite:
         return 2 if self.heavy else 1
 
     def limit(self):
-        return max(3 * self.seconds, SUITE_SECONDS_MIN)
+        return max(3 * self.seconds, SUITE_SECONDS_MIN) * times()
 
 
 class OwnTime:
@@ -131,6 +134,11 @@ def taken(session):
         except (OSError, ValueError, IndexError):
             pass
     return ticks / os.sysconf("SC_CLK_TCK"), wants_more
+
+
+@cache
+def times():
+    return ALL_TIMES if os.environ.get("TESTS_ALL") else 1
 
 
 def stat_of(task):
@@ -379,7 +387,7 @@ class Run:
             took = own.look()
             hung = self.hung(out, slow, took)
             if hung:
-                ended = f"hung for over {60 + GRACE_SECONDS} s: {', '.join(hung)}"
+                ended = f"hung for over {60 + GRACE_SECONDS * times()} s: {', '.join(hung)}"
             elif took > limit:
                 ended = f"ended after {limit:.0f} s, with these tests to come: {', '.join(unfinished(suite, out))}"
         if not over[0]:
@@ -403,7 +411,7 @@ class Run:
         done = {name for name, _ in DONE.findall(text)}
         for name in re.findall(SLOW.pattern, text, re.M):
             slow.setdefault(name, now)
-        return [name for name, since in slow.items() if name not in done and now - since > GRACE_SECONDS]
+        return [name for name, since in slow.items() if name not in done and now - since > GRACE_SECONDS * times()]
 
     def left_by(self, suite):
         """Ends what a suite left running, and tells of it."""
@@ -420,7 +428,7 @@ class Run:
         """One test alone."""
         alone = Suite(f"{suite.name}.{test}".replace("::", "."), [suite.command[0], "--exact", test],
                       suite.folder, env=suite.env)
-        return self.watch(alone, *self.start(alone), limit=AGAIN_SECONDS_MAX)
+        return self.watch(alone, *self.start(alone), limit=AGAIN_SECONDS_MAX * times())
 
 
 def unfinished(suite, out):
