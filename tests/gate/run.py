@@ -28,8 +28,8 @@ TABLE = Path(__file__).with_name("suites.toml")
 # What every run of the first tier draws from. `--all` draws another.
 SEED = 27
 # Suites that wait for servers and clocks, at a time; beside them one that computes. One that takes
-# half a core with its servers counts for two.
-LANES = 4
+# half a core with its servers counts for two: no two of those at once.
+LANES = 3
 # Of one binary, so that its tests have threads that carry their names; more where those mostly wait.
 THREADS = 2
 # libtest says so of a test that runs for a minute; it may go on for two more.
