@@ -155,7 +155,7 @@ impl Process {
         Watcher { follower: self.backend.follow(&self.key, LONG), name, sent: clock::now() }
     }
 
-    /// The same that may not stand in line.
+    /// A claim in this mode that may not stand in line.
     pub(super) fn unqueued_in(&self, mode: Mode, name: &'static str) -> Asker {
         self.asker(mode, LONG, false, name)
     }

@@ -27,17 +27,7 @@ pub const MARIADB: Kind = Kind {
     },
     // The server was killed, not the machine.
     keeps: Keeps::Everything,
-    can: &[
-        "fencing",
-        "fifo",
-        "push",
-        "shared",
-        "permits",
-        "election",
-        "revocation",
-        "force_release",
-        "force_acquire",
-    ],
+    can: OF_A_DATABASE,
     lacks: &[(Power::Push, "there is no push: whoever waits looks")],
     fails: &[],
     patient: times(30_000),

@@ -42,6 +42,19 @@ pub use zookeeper_quorum::ZOOKEEPER_QUORUM;
 const NO_SHARE: (Power, &str) =
     (Power::Share, "readers and permits would need a majority that agrees on all of them");
 
+/// The capabilities of a database, whichever it is.
+const OF_A_DATABASE: &[&str] = &[
+    "fencing",
+    "fifo",
+    "push",
+    "shared",
+    "permits",
+    "election",
+    "revocation",
+    "force_release",
+    "force_acquire",
+];
+
 /// The capabilities of a quorum, whose members' lines differ.
 const OF_A_QUORUM: &[&str] = &["fencing", "push", "force_release"];
 

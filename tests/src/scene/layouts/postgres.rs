@@ -27,17 +27,7 @@ pub const POSTGRES: Kind = Kind {
     },
     // The server was killed, not the machine.
     keeps: Keeps::Everything,
-    can: &[
-        "fencing",
-        "fifo",
-        "push",
-        "shared",
-        "permits",
-        "election",
-        "revocation",
-        "force_release",
-        "force_acquire",
-    ],
+    can: OF_A_DATABASE,
     lacks: &[],
     fails: &[],
     patient: times(30_000),

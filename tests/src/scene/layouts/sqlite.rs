@@ -37,17 +37,7 @@ pub const SQLITE: Kind = Kind {
         })
     },
     keeps: Keeps::Everything,
-    can: &[
-        "fencing",
-        "fifo",
-        "push",
-        "shared",
-        "permits",
-        "election",
-        "revocation",
-        "force_release",
-        "force_acquire",
-    ],
+    can: OF_A_DATABASE,
     lacks: &[
         (Power::Link, NO_SERVER),
         (Power::Trap, NO_SERVER),
