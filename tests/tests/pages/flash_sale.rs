@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tempfile::TempDir;
 use tests::browser::{Browser, Page};
 use tests::redis::RedisServer;
 
@@ -15,6 +16,8 @@ use crate::support::{fits, picture};
 struct Shop {
     process: Child,
     url: String,
+    // A killed program does not remove its database.
+    _temporary: TempDir,
 }
 
 impl Shop {
@@ -25,9 +28,11 @@ impl Shop {
         path.pop();
         path.push("flash-sale");
         assert!(path.exists(), "no {}: run `cargo build -p examples` first", path.display());
+        let temporary = tempfile::tempdir().expect("a writable folder");
         let mut process = Command::new(path)
             .args(["--page", "127.0.0.1:0"])
             .args(arguments)
+            .env("TMPDIR", temporary.path())
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -39,7 +44,7 @@ impl Shop {
         let url = words.unwrap_or_else(|| panic!("no address: {line}")).trim_end().to_owned();
         // All else that it has to say is read, so that it need not wait for that.
         std::thread::spawn(move || stderr.lines().for_each(drop));
-        Self { process, url }
+        Self { process, url, _temporary: temporary }
     }
 
     /// Asks it to stop, and answers whether it ended well.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures_executor::block_on;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Row};
-use tempfile::TempDir;
 
 use super::*;
+use crate::folder::Folder;
 use crate::scene::layout::BoxFuture;
 use crate::support::{CLAIM_LEASE, RECHECK, ms};
 
@@ -32,7 +32,8 @@ pub const SQLITE: Kind = Kind {
     store: "sqlite",
     start: || {
         Box::pin(async {
-            let folder = tempfile::tempdir().expect("a folder");
+            // A pool's layout is never dropped.
+            let folder = Folder::new("sqlite");
             Box::new(InAFile { folder }) as Box<dyn Layout>
         })
     },
@@ -54,7 +55,7 @@ pub const SQLITE: Kind = Kind {
 
 #[derive(Debug)]
 struct InAFile {
-    folder: TempDir,
+    folder: Folder,
 }
 
 impl InAFile {
