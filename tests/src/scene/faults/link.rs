@@ -214,8 +214,9 @@ pub(crate) async fn connections_that_go_silent_cost_no_hold(stage: &mut Stage<'_
 /// F13, and "renewal outlives the release" (V1, V6): nobody renews a lock that was released. The
 /// next holder renews it, and the first client says nothing of it meanwhile.
 pub(crate) async fn no_renewal_is_sent_after_the_release(stage: &mut Stage<'_>) {
-    let locks = stage.client(Tempo::Brisk).await;
-    let next = stage.client(Tempo::Brisk).await;
+    // Not brisk: the hold is to be kept on a busy machine.
+    let locks = stage.client(Tempo::Steady).await;
+    let next = stage.client(Tempo::Steady).await;
     let key = stage.key("k");
     let guard = locks.lock(&key).await.expect("a free key");
     eventually("a renewal", || locks.stats().renewals >= 1).await;
