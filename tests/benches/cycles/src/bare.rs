@@ -6,6 +6,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, Value};
 
 use crate::LEASE;
+use crate::free::keys;
 
 /// The requests of our client without our client.
 pub(crate) struct OurScripts {
@@ -20,8 +21,8 @@ impl OurScripts {
         Self { connection, session }
     }
 
-    pub(crate) async fn run(mut self, keys: impl Iterator<Item = &str>) {
-        for key in keys {
+    pub(crate) async fn run(mut self, count: usize) {
+        for key in keys(count) {
             let claim = self.session.claim(&Key::new(key).expect("a key"), LEASE);
             ask(&mut self.connection, &claim.attempt()).await;
             ask(&mut self.connection, &claim.withdraw()).await;
@@ -47,9 +48,9 @@ impl SetAndDelete {
         Self { connection, set, delete }
     }
 
-    pub(crate) async fn run(mut self, keys: impl Iterator<Item = &str>) {
+    pub(crate) async fn run(mut self, count: usize) {
         let lease_ms = LEASE.as_millis() as u64;
-        for key in keys {
+        for key in keys(count) {
             let mut set = redis::cmd("EVALSHA");
             set.arg(&self.set).arg(1).arg(key).arg("0123456789abcdef").arg(lease_ms);
             ask(&mut self.connection, &set).await;
