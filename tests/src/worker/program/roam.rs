@@ -8,7 +8,8 @@
 //! a history tells two holders from one that was stopped: that one asks when it goes on, and is
 //! told.
 
-use std::sync::Arc;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -17,7 +18,7 @@ use lock_core::test_util::{Cut, cut};
 use lock_core::{AcquireError, LockClient, LockGuard, Mode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Misbehaviour;
 use super::session::kind_of;
@@ -36,6 +37,12 @@ const PERMITS: u32 = 3;
 
 /// The most tasks of one client.
 const TASKS_OF_CLIENT: u64 = 2;
+
+/// How long its tasks may take to rest before a process says what they do.
+const SLOW_REST: Duration = Duration::from_secs(15);
+
+/// What each task does right now, for whoever finds one that does not end.
+type Doing = Arc<Mutex<String>>;
 
 /// The plan that all tasks of a process share.
 #[derive(Clone, Debug)]
@@ -59,6 +66,7 @@ pub(super) struct Roamers {
     rest: watch::Sender<bool>,
     tasks: JoinSet<()>,
     clients: Vec<LockClient>,
+    doing: Vec<Doing>,
 }
 
 impl Roamers {
@@ -71,11 +79,14 @@ impl Roamers {
         register: &FencedRegister,
     ) -> Self {
         let (rest, plan) = (watch::Sender::new(false), Arc::new(plan));
-        let mut running = JoinSet::new();
+        let (mut running, mut doing) = (JoinSet::new(), Vec::new());
         for (number, locks) in (0..tasks).map(|task| (task, task / TASKS_OF_CLIENT)) {
             let name = format!("{}/{number}", plan.process);
             let locks = &clients[usize::try_from(locks).expect("few")];
+            let does = Doing::default();
+            doing.push(does.clone());
             let roamer = Roamer {
+                does,
                 locks: locks.clone(),
                 process: history.process(&name),
                 name,
@@ -86,27 +97,41 @@ impl Roamers {
             };
             running.spawn(roamer.roam());
         }
-        Self { rest, tasks: running, clients }
+        Self { rest, tasks: running, clients, doing }
     }
 
     /// None, with the clients of those that were.
     pub(super) fn resting(clients: Vec<LockClient>) -> Self {
-        Self { rest: watch::Sender::new(true), tasks: JoinSet::new(), clients }
+        let rest = watch::Sender::new(true);
+        Self { rest, tasks: JoinSet::new(), clients, doing: Vec::new() }
     }
 
     /// Has the tasks drop what they wait for and give back what they hold; the clients then.
     pub(super) async fn rest(mut self) -> Vec<LockClient> {
         self.rest.send_replace(true);
+        if timeout(SLOW_REST, self.all_end()).await.is_err() {
+            for doing in &self.doing {
+                eprintln!("{}", doing.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+            for client in &self.clients {
+                eprintln!("{:?} {:?}", client.stats(), client.busy_keys());
+            }
+            self.all_end().await;
+        }
+        self.clients
+    }
+
+    async fn all_end(&mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             ended.expect("a task that does not panic");
         }
-        self.clients
     }
 }
 
 struct Roamer {
     locks: LockClient,
     name: String,
+    does: Doing,
     process: Process,
     rng: Rng,
     plan: Arc<Plan>,
@@ -123,6 +148,12 @@ enum Answer {
 }
 
 impl Roamer {
+    /// Says what it does from here on.
+    fn does(&self, what: impl Display, key: &str) {
+        let text = format!("{} {what} {key}", self.name);
+        *self.does.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
     async fn roam(mut self) {
         while !*self.rest.borrow() {
             let pause = self.rng.u64(..10_000);
@@ -131,6 +162,7 @@ impl Roamer {
             let key = format!("{}-k{number}", self.plan.scope);
             let mode = self.mode_of(number);
             if let Some(guard) = self.acquire(&key, mode).await {
+                self.does("keeps", &key);
                 let (token, was_lost) = (guard.token().get(), self.keep(&key, &guard).await);
                 if mode == Mode::Exclusive {
                     if self.rng.bool() || was_lost {
@@ -141,6 +173,7 @@ impl Roamer {
                     }
                 }
                 self.let_go(&key, guard).await;
+                self.does("misbehaves", &key);
                 self.misbehave(&key, token, mode).await;
             }
         }
@@ -161,6 +194,7 @@ impl Roamer {
         if !self.locks.capabilities().shared {
             return;
         }
+        self.does("downgrades", key);
         if self.plan.misbehave != Some(Misbehaviour::WriterStays) {
             self.process.downgrades(key, guard.token().get());
         }
@@ -170,6 +204,7 @@ impl Roamer {
         } else {
             let _ = cut(Cut::Woken(1), guard.downgrade()).await;
         }
+        self.does("keeps what it shares", key);
         self.keep(key, guard).await;
     }
 
@@ -179,6 +214,7 @@ impl Roamer {
         // Some end within a stop of their process, or within a fault.
         let lease = if self.rng.bool() { self.plan.lease / 2 } else { self.plan.lease };
         let way = self.rng.u8(..10);
+        self.does(format_args!("acquires, in the way {way}, for {wait_ms} ms,"), key);
         let call = self.process.invoke(Fun::Acquire, key);
         // The time of a try is up to the store.
         let call = if way == 0 { call.begin() } else { call.budget_ms(wait_ms).begin() };
@@ -282,6 +318,7 @@ impl Roamer {
     }
 
     async fn write(&self, key: &str, token: u64) {
+        self.does("writes", key);
         let call = self.process.invoke(Fun::Write, key).token(token).begin();
         match self.register.write(key, token, &self.name).await {
             Ok(accepted) if accepted || self.plan.misbehave == Some(Misbehaviour::NoFence) => {
@@ -296,7 +333,9 @@ impl Roamer {
         self.knows_that_it_holds(key, &guard);
         let token = guard.token().get();
         let call = self.process.invoke(Fun::Release, key).token(token).begin();
-        let answer = match self.rng.u8(..10) {
+        let way = self.rng.u8(..10);
+        self.does(format_args!("lets go, in the way {way}, of"), key);
+        let answer = match way {
             0 | 1 => {
                 drop(guard);
                 None
