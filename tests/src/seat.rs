@@ -37,16 +37,7 @@ impl Seat {
     #[must_use]
     pub fn new(backend: &AnyBackend, key: &str, mode: Mode) -> Self {
         let id = ClaimId::from_bits(fastrand::u128(..));
-        let terms = Terms {
-            lease: LEASE,
-            mode,
-            tokens_max: 16,
-            tokens_likely: 0,
-            queues: true,
-            name: None,
-            label: None,
-            replicas: None,
-        };
+        let terms = Terms { mode, tokens_max: 16, ..Terms::exclusive(LEASE) };
         Self { claim: backend.claim(&Key::new(key).expect("a key"), id, terms) }
     }
 

@@ -204,7 +204,7 @@ pub use follower::{BoxFuture, Follower, Following};
 pub use member::{Member, MemberClaim, Probe, SEEN_WITHIN};
 pub(crate) use prefixed::Prefix;
 #[allow(unused_imports)] // in builds with all stores
-pub(crate) use terms::Manner;
+pub(crate) use terms::{Manner, who};
 pub use terms::{Replicas, Terms};
 pub use url::{Scheme, StoreUrl, UrlError, UrlPart};
 

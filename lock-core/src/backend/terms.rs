@@ -69,23 +69,44 @@ impl Manner {
 }
 
 impl Terms {
+    /// Those of a claim that stands in line for the key, exclusively and for one token, and says
+    /// nothing of itself.
+    #[must_use]
+    pub const fn exclusive(lease: Duration) -> Self {
+        Self {
+            lease,
+            mode: Mode::Exclusive,
+            tokens_max: 1,
+            tokens_likely: 0,
+            queues: true,
+            name: None,
+            label: None,
+            replicas: None,
+        }
+    }
+
     /// The text of a claim about itself, for whoever looks at a stuck lock: who asks, and what for.
     /// That is `checkout@web-3 name=pay an order`, or `host=web-3 pid=4711` without a label and a
     /// name. At most 450 bytes, no control characters.
     #[must_use]
     pub fn about(&self) -> String {
-        static HERE: OnceLock<String> = OnceLock::new();
-        let here = || {
-            let host = gethostname();
-            let host: String = host.to_string_lossy().escape_debug().take(HOST_CHARS_MAX).collect();
-            format!("host={host} pid={}", process::id())
-        };
-        let who = self.label.unwrap_or_else(|| HERE.get_or_init(here));
+        let who = who(self.label);
         match self.name {
             Some(name) => format!("{who} name={name}"),
             None => who.to_owned(),
         }
     }
+}
+
+/// Who asks: the client of this label, or this process of its host.
+pub(crate) fn who(label: Option<&'static str>) -> &'static str {
+    static HERE: OnceLock<String> = OnceLock::new();
+    let here = || {
+        let host = gethostname();
+        let host: String = host.to_string_lossy().escape_debug().take(HOST_CHARS_MAX).collect();
+        format!("host={host} pid={}", process::id())
+    };
+    label.unwrap_or_else(|| HERE.get_or_init(here))
 }
 
 impl Replicas {
@@ -109,16 +130,8 @@ mod tests {
 
     #[test]
     fn a_claim_says_who_asks_and_what_for() {
-        let mut terms = Terms {
-            lease: Duration::from_secs(1),
-            mode: Mode::Exclusive,
-            tokens_max: 1,
-            tokens_likely: 0,
-            queues: true,
-            name: Some("POST /buy"),
-            label: None,
-            replicas: None,
-        };
+        let mut terms =
+            Terms { name: Some("POST /buy"), ..Terms::exclusive(Duration::from_secs(1)) };
         let here = terms.about();
         let ends = format!(" pid={} name=POST /buy", process::id());
         assert!(here.starts_with("host=") && here.ends_with(&ends), "{here}");

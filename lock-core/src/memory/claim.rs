@@ -142,7 +142,7 @@ impl MemberClaim for MemoryClaim {
 mod tests {
     use std::time::Duration;
 
-    use crate::backend::{Backend, Claim, ClaimId, Mode, Terms};
+    use crate::backend::{Backend, Claim, ClaimId, Terms};
     use crate::key::Key;
     use crate::memory::Memory;
 
@@ -151,16 +151,7 @@ mod tests {
     {
         let (store, key) = (Memory::new(), Key::new("k")?);
         let lease = Duration::from_secs(1);
-        let terms = Terms {
-            lease,
-            mode: Mode::Exclusive,
-            tokens_max: 1,
-            tokens_likely: 0,
-            queues: true,
-            name: None,
-            label: None,
-            replicas: None,
-        };
+        let terms = Terms::exclusive(lease);
         let mut holder = store.claim(&key, ClaimId::from_bits(1), terms);
         let mut waiter = store.claim(&key, ClaimId::from_bits(2), terms);
         holder.attempt().await?;

@@ -1,6 +1,6 @@
 //! Renewals, and what the clock decides without them.
 
-use lock_core::backend::{Backend, Claim, FaultKind, Mode, Terms};
+use lock_core::backend::{Backend, Claim, FaultKind, Terms};
 use lock_core::error::LossReason;
 use lock_core::test_util::{Act, Verb};
 use lock_core::{Key, LockClient};
@@ -149,16 +149,7 @@ async fn a_hold_that_the_store_forgot_is_lost_at_its_next_renewal() -> Test {
     let stage = Stage::new();
     let guard = stage.locks.lock("k").lease(secs(9)).await?;
     let first = stage.script.calls()[0];
-    let terms = Terms {
-        lease: secs(9),
-        mode: Mode::Exclusive,
-        tokens_max: 1,
-        tokens_likely: 0,
-        queues: true,
-        name: None,
-        label: None,
-        replicas: None,
-    };
+    let terms = Terms::exclusive(secs(9));
     stage.store.claim(&Key::new("k")?, first.claim, terms).withdraw().await?;
     let rival = stage.rival.lock("k").await?;
     let lost = guard.lost().await;

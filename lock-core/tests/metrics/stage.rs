@@ -1,6 +1,6 @@
 //! Everything that can become of an acquire, a hold and a request.
 
-use lock_core::backend::{Backend, Claim, FaultKind, Mode, Terms};
+use lock_core::backend::{Backend, Claim, FaultKind, Terms};
 use lock_core::error::LossReason;
 use lock_core::memory::Memory;
 use lock_core::test_util::{Act, Script, Scripted, Verb};
@@ -103,16 +103,7 @@ impl Stage {
         self.script.heal();
         let taken = locks.lock(SECRET).lease(secs(9)).await?;
         let (claim, _) = *self.script.claims().last().expect("one was opened");
-        let terms = Terms {
-            lease: secs(9),
-            mode: Mode::Exclusive,
-            tokens_max: 1,
-            tokens_likely: 0,
-            queues: true,
-            name: None,
-            label: None,
-            replicas: None,
-        };
+        let terms = Terms::exclusive(secs(9));
         // Once it was held on to.
         sleep(secs(4)).await;
         self.store.claim(&Key::new(SECRET)?, claim, terms).withdraw().await?;

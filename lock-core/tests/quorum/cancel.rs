@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lock_core::backend::{Attempt, Backend, Claim, ClaimId, FaultKind, Mode, Terms, Withdrawal};
+use lock_core::backend::{Attempt, Backend, Claim, ClaimId, FaultKind, Terms, Withdrawal};
 use lock_core::quorum::Quorum;
 use lock_core::test_util::{Act, Cut, Script, Scripted, Verb, cut};
 use lock_core::{FencingToken, Key};
@@ -111,16 +111,7 @@ async fn a_cancelled_release_goes_on_at_every_member() {
     }
 }
 
-const TERMS: Terms = Terms {
-    lease: LEASE,
-    mode: Mode::Exclusive,
-    tokens_max: 1,
-    tokens_likely: 0,
-    queues: true,
-    name: None,
-    label: None,
-    replicas: None,
-};
+const TERMS: Terms = Terms::exclusive(LEASE);
 
 /// A claim that a majority has granted, and the script of the third, whose attempt is stuck.
 async fn granted_but_for_one() -> (Stage, Script, impl Claim) {

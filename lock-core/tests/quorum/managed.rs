@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, FaultKind, Member, MemberClaim, Mode, Probe, Terms,
+    Attempt, Backend, Claim, ClaimId, FaultKind, Member, MemberClaim, Probe, Terms,
 };
 use lock_core::memory::Memory;
 use lock_core::quorum::{MembershipConfig, Quorum};
@@ -161,17 +161,7 @@ async fn a_member_that_lost_its_data_grants_nothing_for_the_longest_lease_and_th
 
 /// A counter that somebody raised far ahead of every clock, at one member.
 async fn run_ahead(store: &Memory) {
-    let (lease, mode) = (ms(1_000), Mode::Exclusive);
-    let terms = Terms {
-        lease,
-        mode,
-        tokens_max: 1,
-        tokens_likely: 0,
-        queues: true,
-        name: None,
-        label: None,
-        replicas: None,
-    };
+    let terms = Terms::exclusive(ms(1_000));
     let key = Key::new("k").unwrap();
     let mut claim = store.clone().claim(&key, ClaimId::from_bits(7), terms);
     assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));

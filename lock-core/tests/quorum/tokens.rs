@@ -1,7 +1,7 @@
 //! Tokens over majorities whose members have counted differently.
 
 use lock_core::Key;
-use lock_core::backend::{Attempt, Backend, Claim, ClaimId, FaultKind, MemberClaim, Mode, Terms};
+use lock_core::backend::{Attempt, Backend, Claim, ClaimId, FaultKind, MemberClaim, Terms};
 use lock_core::memory::Memory;
 use lock_core::test_util::{Act, Script, Verb};
 
@@ -12,16 +12,7 @@ const AHEAD: u64 = 1 << 52;
 
 /// Somebody else used this store by itself, and its counter is far ahead.
 async fn run_ahead(store: &Memory) {
-    let terms = Terms {
-        lease: ms(1_000),
-        mode: Mode::Exclusive,
-        tokens_max: 1,
-        tokens_likely: 0,
-        queues: true,
-        name: None,
-        label: None,
-        replicas: None,
-    };
+    let terms = Terms::exclusive(ms(1_000));
     let mut claim = store.claim(&Key::new("k").unwrap(), ClaimId::from_bits(7), terms);
     assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
     assert!(claim.raise(AHEAD).await.unwrap());

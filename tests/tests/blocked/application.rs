@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Key;
-use lock_core::backend::{Backend, ClaimId, Mode, Terms};
+use lock_core::backend::{Backend, ClaimId, Terms};
 use lock_core::options::Replicas;
 use lock_core::redis::Redis;
 use lock_core::test_util::as_conductor;
@@ -21,17 +21,7 @@ pub(crate) fn conduct<T>(work: impl Future<Output = T>) -> T {
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 
 pub(crate) fn claim(backend: &Redis, key: &str, replicas: Option<Replicas>) -> Claim {
-    let (mode, queues, name) = (Mode::Exclusive, true, None);
-    let terms = Terms {
-        lease: LEASE,
-        mode,
-        tokens_max: 8,
-        tokens_likely: 0,
-        queues,
-        name,
-        label: None,
-        replicas,
-    };
+    let terms = Terms { tokens_max: 8, replicas, ..Terms::exclusive(LEASE) };
     let id = ClaimId::from_bits(fastrand::u128(..));
     backend.claim(&Key::new(key).expect("a key"), id, terms)
 }

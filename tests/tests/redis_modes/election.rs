@@ -1,8 +1,8 @@
 //! The value that a leader publishes at the server, and whom it counts for.
 
+use lock_core::Key;
 use lock_core::backend::{Backend, ClaimId, Follower, Following, Terms};
 use lock_core::redis::Redis;
-use lock_core::{Key, Mode};
 use tests::redis::RedisServer;
 
 use crate::support::*;
@@ -13,17 +13,7 @@ const FOLLOWERS: &str = "lock:{k}:followers";
 const LEASE: std::time::Duration = ms(9_000);
 
 fn terms() -> Terms {
-    let (lease, mode, tokens_max, queues) = (LEASE, Mode::Exclusive, 16, true);
-    Terms {
-        lease,
-        mode,
-        tokens_max,
-        tokens_likely: 0,
-        queues,
-        name: None,
-        label: None,
-        replicas: None,
-    }
+    Terms { tokens_max: 16, ..Terms::exclusive(LEASE) }
 }
 
 fn candidate(store: &Redis, value: &str) -> Asker {

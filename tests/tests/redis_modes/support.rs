@@ -70,9 +70,7 @@ pub(crate) fn claim_for(store: &Redis, mode: Mode, lease: Duration) -> Asker {
 
 pub(crate) fn claim_on(store: &Redis, key: &str, mode: Mode, lease: Duration) -> Asker {
     let id = ClaimId::from_bits(fastrand::u128(..));
-    let (tokens_max, queues, name, replicas) = (16, true, None, None);
-    let terms =
-        Terms { lease, mode, tokens_max, tokens_likely: 0, queues, name, label: None, replicas };
+    let terms = Terms { mode, tokens_max: 16, ..Terms::exclusive(lease) };
     let claim = store.claim(&Key::new(key).unwrap(), id, terms);
     Asker { claim, id: id.to_string() }
 }

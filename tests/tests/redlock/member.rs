@@ -5,8 +5,7 @@ use std::time::Duration;
 use deadpool_redis::{Config, Runtime};
 use lock_core::Key;
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Mode, Terms,
-    Withdrawal,
+    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Terms, Withdrawal,
 };
 use lock_core::redis::Redis;
 use lock_core::test_util::as_conductor;
@@ -41,17 +40,7 @@ async fn member(server: &RedisServer, pooled: bool) -> Redis {
 }
 
 fn claim(member: &Redis, clock: u64) -> <Redis as Backend>::Claim {
-    let (mode, queues, name) = (Mode::Exclusive, true, None);
-    let terms = Terms {
-        lease: LEASE,
-        mode,
-        tokens_max: 8,
-        tokens_likely: 0,
-        queues,
-        name,
-        label: None,
-        replicas: None,
-    };
+    let terms = Terms { tokens_max: 8, ..Terms::exclusive(LEASE) };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new("k").unwrap(), id, terms);
     claim.count_from(clock);

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Instant;
 
 use futures_util::poll;
-use lock_core::backend::{Attempt, Backend, Claim, ClaimId, Mode, Renewal, Terms};
+use lock_core::backend::{Attempt, Backend, Claim, ClaimId, Renewal, Terms};
 use lock_core::options::Background;
 use lock_core::zookeeper::ZooKeeper;
 use lock_core::{Key, LockClient, LockGuard, LockOptions};
@@ -59,17 +59,7 @@ fn in_time(what: &str, end: Instant) {
 #[test]
 fn a_claim_that_listens_outlives_the_runtime_that_it_began_to_listen_in() {
     let (server, first) = (start(), alone());
-    let (lease, mode) = (ms(30_000), Mode::Exclusive);
-    let terms = Terms {
-        lease,
-        mode,
-        tokens_max: 1,
-        tokens_likely: 0,
-        queues: true,
-        name: None,
-        label: None,
-        replicas: None,
-    };
+    let terms = Terms::exclusive(ms(30_000));
     let store = first.block_on(ZooKeeper::connect(&server.at(LONG))).expect("a session");
     let key = Key::new("k").expect("a good key");
     let mut claim = store.claim(&key, ClaimId::from_bits(fastrand::u128(..)), terms);

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use lock_core::Key;
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Mode, Terms,
-    Withdrawal,
+    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Terms, Withdrawal,
 };
 use lock_core::zookeeper::ZooKeeper;
 use tests::wait::{eventually, within};
@@ -26,17 +25,7 @@ fn enrolment(nonce: u64) -> Enrolment {
 }
 
 fn claim(member: &ZooKeeper) -> <ZooKeeper as Backend>::Claim {
-    let (lease, queues) = (ms(60_000), true);
-    let terms = Terms {
-        lease,
-        mode: Mode::Exclusive,
-        tokens_max: 8,
-        tokens_likely: 0,
-        queues,
-        name: None,
-        label: None,
-        replicas: None,
-    };
+    let terms = Terms { tokens_max: 8, ..Terms::exclusive(ms(60_000)) };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new("k").expect("a good key"), id, terms);
     claim.count_from(1_000_000);

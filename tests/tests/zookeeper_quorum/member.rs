@@ -2,7 +2,7 @@
 
 use lock_core::Key;
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, MemberClaim, Mode, Renewal, Terms, TokenBlock, Withdrawal,
+    Attempt, Backend, Claim, ClaimId, MemberClaim, Renewal, Terms, TokenBlock, Withdrawal,
 };
 use lock_core::zookeeper::ZooKeeper;
 use tests::proxy::{Action, Match, Proxy};
@@ -24,17 +24,7 @@ fn claim(member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
 }
 
 fn claim_on(key: &str, member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
-    let (lease, queues) = (ms(60_000), true);
-    let terms = Terms {
-        lease,
-        mode: Mode::Exclusive,
-        tokens_max: 8,
-        tokens_likely: 0,
-        queues,
-        name: None,
-        label: None,
-        replicas: None,
-    };
+    let terms = Terms { tokens_max: 8, ..Terms::exclusive(ms(60_000)) };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new(key).expect("a good key"), id, terms);
     claim.count_from(clock);

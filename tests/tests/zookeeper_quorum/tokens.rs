@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lock_core::Key;
 use lock_core::backend::{
-    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, MemberClaim, Mode, Renewal,
-    Terms, TokenBlock, Withdrawal,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, MemberClaim, Renewal, Terms,
+    TokenBlock, Withdrawal,
 };
 use lock_core::quorum::Quorum;
 use lock_core::view::Inspection;
@@ -71,17 +71,7 @@ const HOUR: u64 = 3_600 * 1_000_000 * 8;
 
 /// One grant, and the way back.
 async fn one_grant(locks: &Quorum<Late>, round: u32) -> TokenBlock {
-    let (lease, queues) = (Duration::from_secs(60), true);
-    let terms = Terms {
-        lease,
-        mode: Mode::Exclusive,
-        tokens_max: 8,
-        tokens_likely: 0,
-        queues,
-        name: None,
-        label: None,
-        replicas: None,
-    };
+    let terms = Terms { tokens_max: 8, ..Terms::exclusive(Duration::from_secs(60)) };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = locks.claim(&Key::new("k").expect("a good key"), id, terms);
     let asking = async {

@@ -749,17 +749,8 @@ pub(super) mod tests {
     /// An exclusive claim at a fake server.
     pub(in crate::redis::lock) fn claim_at(port: u16, lease: Duration) -> RedisClaim {
         let origin = Origin::Server(route::to_port(port));
-        let servers = Topology::new(&origin, None);
-        let terms = Terms {
-            lease,
-            mode: Mode::Exclusive,
-            tokens_max: 1,
-            tokens_likely: 0,
-            queues: true,
-            name: None,
-            label: None,
-            replicas: None,
-        };
+        let servers = Topology::new(&origin, None, None);
+        let terms = Terms::exclusive(lease);
         let key = Key::new("k").unwrap();
         RedisClaim::new(servers.into(), &key, ClaimId::from_bits(7), terms)
     }

@@ -200,7 +200,7 @@ fn json(keys: &[Key]) -> String {
 mod tests {
     use super::*;
     use crate::backend::register::{reserve, ticks};
-    use crate::backend::{Attempt, Backend as _, Claim as _, Mode, Renewal, Terms, Withdrawal};
+    use crate::backend::{Attempt, Backend as _, Claim as _, Renewal, Terms, Withdrawal};
     use crate::ground::{Plus as _, clock};
     use crate::sql::row::Entry;
     use crate::sql::sqlite::backend::SqliteClaim;
@@ -273,16 +273,7 @@ mod tests {
     #[tokio::test]
     async fn a_key_that_others_want_is_given_back_in_two_statements() {
         let store = store().await;
-        let terms = Terms {
-            lease: Duration::from_secs(60),
-            mode: Mode::Exclusive,
-            tokens_max: 5,
-            tokens_likely: 0,
-            queues: true,
-            name: None,
-            label: None,
-            replicas: None,
-        };
+        let terms = Terms { tokens_max: 5, ..Terms::exclusive(Duration::from_secs(60)) };
         let key = Key::new("k").unwrap();
         let claim = |bits| store.claim(&key, ClaimId::from_bits(bits), terms);
         let gives_back = async |claim: &mut SqliteClaim| {

@@ -201,16 +201,7 @@ impl Process {
 }
 
 fn terms(mode: Mode, lease: Duration, queues: bool) -> Terms {
-    Terms {
-        lease,
-        mode,
-        tokens_max: FENCES,
-        tokens_likely: 0,
-        queues,
-        name: None,
-        label: None,
-        replicas: None,
-    }
+    Terms { mode, tokens_max: FENCES, queues, ..Terms::exclusive(lease) }
 }
 
 /// A claim, and who it is in this property.

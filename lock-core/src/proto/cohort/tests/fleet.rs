@@ -97,16 +97,7 @@ impl Fleet {
 
     fn enter(&mut self, at: usize, mode: Mode, wait: Duration, queues: bool, lease: Duration) {
         let name = self.name();
-        let terms = Terms {
-            lease,
-            mode,
-            tokens_max: 4,
-            tokens_likely: 0,
-            queues,
-            name: None,
-            label: None,
-            replicas: None,
-        };
+        let terms = Terms { mode, tokens_max: 4, queues, ..Terms::exclusive(lease) };
         let ask = Ask {
             deadline: self.now + wait,
             budget: wait,

@@ -13,17 +13,7 @@ const TURNS_MAX: u32 = 1_000;
 
 /// The terms of one who asks for this lease, and nothing else.
 pub(super) fn lasting(lease: Duration) -> Terms {
-    let (mode, name, replicas) = (Mode::Exclusive, None, None);
-    Terms {
-        lease,
-        mode,
-        tokens_max: 8,
-        tokens_likely: 0,
-        queues: true,
-        name,
-        label: None,
-        replicas,
-    }
+    Terms { tokens_max: 8, ..Terms::exclusive(lease) }
 }
 
 /// The same, and that so many replicas acknowledge the grant in this time.
