@@ -582,7 +582,8 @@ impl ClientBuilder {
     /// What the claims of this client say of who asks, such as `checkout@web-3` (default: the host and
     /// the process id; 1 to 128 bytes, no control characters, no `_` in front). Operators see it with the
     /// [`name`](crate::LockBuilder::name) of the acquire in [`inspect`](LockClient::inspect) and on the
-    /// inspector's page, where the store has a place for it: ZooKeeper, etcd and the databases.
+    /// inspector's page; at Redis this text alone, by the name of the client's connections, and not
+    /// of a backend that was connected by itself. It goes to the store as it is.
     ///
     /// The text is kept for as long as the process lives, so give each client one, and not each
     /// request.
@@ -672,7 +673,7 @@ impl ClientBuilder {
         let own = self.prefix.as_deref().map(Prefix::new).transpose()?;
         let label = self.label.map(checked_label).transpose()?;
         let (backend, prefix) = match self.store {
-            Store::At(url) => connect::backend(&url, self.drivers, self.pools).await?,
+            Store::At(url) => connect::backend(&url, label, self.drivers, self.pools).await?,
             #[cfg(feature = "redis")]
             Store::Here(_) if !self.pools.are_none() => {
                 let reason = "there is none, only a backend: pools go with a URL".into();

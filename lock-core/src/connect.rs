@@ -20,22 +20,25 @@ const PREFIX: &str = "prefix";
 /// that it names.
 pub(crate) async fn backend(
     url: &str,
+    label: Option<&'static str>,
     outside: Vec<Driver>,
     pools: Pools,
 ) -> Result<(Arc<dyn DynBackend>, Option<Prefix>), ConnectError> {
-    let (opening, prefix) = opening(url, outside, pools)?;
+    let (opening, prefix) = opening(url, label, outside, pools)?;
     Ok((opening.await?, prefix))
 }
 
 /// Checks all that the URL says; nothing is sent before the answer is polled.
 fn opening(
     url: &str,
+    label: Option<&'static str>,
     outside: Vec<Driver>,
     pools: Pools,
 ) -> Result<(Opening, Option<Prefix>), ConnectError> {
     let drivers = drivers(outside)?;
     let schemes: Vec<_> = drivers.iter().map(Driver::scheme).collect();
     let (place, url) = StoreUrl::parse_at(url, &schemes, &[PREFIX])?;
+    let url = url.for_client(label);
     let prefix = url.param(PREFIX).map(Prefix::new).transpose()?;
     #[cfg(feature = "redis")]
     if !pools.are_none() {
@@ -103,7 +106,7 @@ mod tests {
         let read = StoreUrl::parse(url, &schemes());
         shown += &format!("{read:?}");
         // All that a store checks before it connects to anything.
-        if let Err(error) = opening(url, Vec::new(), Pools::default()) {
+        if let Err(error) = opening(url, None, Vec::new(), Pools::default()) {
             shown += &format!("{error} {error:?}");
         }
         assert!(!shown.contains(MARK), "{url}: {shown}");
@@ -250,7 +253,7 @@ mod tests {
             "sqlite://a/b%20c.db?table=locks&create=true",
             "sqlite::memory:",
         ] {
-            let opening = opening(url, Vec::new(), Pools::default());
+            let opening = opening(url, None, Vec::new(), Pools::default());
             assert!(opening.is_ok(), "{url}: {:?}", opening.err());
         }
     }

@@ -128,7 +128,9 @@ impl From<KeyError> for AcquireError {
     }
 }
 
-/// The budget ran out while others held the lock.
+/// The budget ran out while others held the lock. Who they are is told by
+/// [`LockClient::inspect`](crate::LockClient::inspect). The error does not say it: each waiter of a
+/// fleet whose time runs out would ask the store for it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("lock `{key}` not acquired in {waited:?}, in {tries} tries of {wait:?}: {blocked_by}")]
 pub struct TimeoutError {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{LockClient, LockOptions, Mode};
+use lock_core::{ClientBuilder, LockClient, LockOptions, Mode};
 
 pub use crate::actor::Actor;
 pub use crate::said::everything;
@@ -32,18 +32,18 @@ pub const fn ms(ms: u64) -> Duration {
 ///
 /// If there is none to be had.
 pub async fn connect(url: &str, lease: Duration) -> LockClient {
-    connect_in(Mode::Exclusive, url, lease).await
+    connect_by(LockClient::builder(url), Mode::Exclusive, lease).await
 }
 
-/// The same, that acquires in this mode.
+/// The same by a builder, of a client that acquires in this mode.
 ///
 /// # Panics
 ///
 /// If there is none to be had.
-pub async fn connect_in(mode: Mode, url: &str, lease: Duration) -> LockClient {
+pub async fn connect_by(builder: ClientBuilder, mode: Mode, lease: Duration) -> LockClient {
     let mut options = LockOptions::new().with_wait(ms(9_000)).with_lease(lease);
     options.mode = mode;
-    LockClient::builder(url).defaults(options).connect().await.expect("a client")
+    builder.defaults(options).connect().await.expect("a client")
 }
 
 /// Waits until nothing is left of this client but itself: no key is busy, nobody waits.

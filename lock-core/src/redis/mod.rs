@@ -94,7 +94,7 @@ pub use self::wire::pool::RedisPool;
 use crate::backend::io::Home;
 use crate::backend::{
     Backend, Capabilities, ClaimId, ConnectError, Enrolment, Fault, Follower, Member, Probe,
-    StoreUrl, Terms, UrlError,
+    StoreUrl, Terms, UrlError, who,
 };
 use crate::ground::clock;
 use crate::key::Key;
@@ -142,14 +142,14 @@ impl Redis {
         url: &StoreUrl,
         pool: Option<RedisPool>,
     ) -> Result<BoxFuture<'static, Result<Self, ConnectError>>, ConnectError> {
-        let meant = Meant::by(url)?;
-        Ok(Box::pin(async {
+        let (meant, label) = (Meant::by(url)?, who(url.label()));
+        Ok(Box::pin(async move {
             let servers = match pool {
-                None => at_home(Topology::connect(meant, None)).await?,
+                None => at_home(Topology::connect(meant, label, None)).await?,
                 // Its connections live where they are asked for.
                 pool => {
                     needs_runtime_of_pools()?;
-                    Topology::connect(meant, pool).await.map_err(ConnectError::Store)?
+                    Topology::connect(meant, label, pool).await.map_err(ConnectError::Store)?
                 }
             };
             Ok(Self { servers })

@@ -10,7 +10,7 @@ use super::wire::access::{self, Access};
 use super::wire::pool::RedisPool;
 use super::wire::route;
 use crate::backend::io::Home;
-use crate::backend::{ConnectError, StoreUrl};
+use crate::backend::{ConnectError, StoreUrl, who};
 
 /// The servers that a URL names, each of which is connected to when it is asked for something.
 pub(super) fn members(
@@ -29,7 +29,7 @@ pub(super) fn members(
         let access = Access { login: url.login_at(place).cloned(), ..access };
         let client = access.client(host).map_err(ConnectError::Store)?;
         let origin = Origin::Server(route::to(client, home.clone()));
-        Ok(Topology::new(&origin, pools.next()).into())
+        Ok(Topology::new(&origin, Some(who(url.label())), pools.next()).into())
     };
     url.hosts().iter().enumerate().map(member).collect()
 }

@@ -112,8 +112,9 @@ pub struct Holder {
     /// How long its lease lasts without a renewal; `None` for a lock without an end, and where
     /// only the holder knows.
     pub lease_left: Option<Duration>,
-    /// Its description of itself, escaped: host (ZooKeeper), process and name. ZooKeeper and
-    /// databases have a place for it.
+    /// What it says of itself, escaped: the label of its client or its host and process, and the
+    /// name of the acquire. Redis has no place for that name, and tells of a client no longer than
+    /// it is connected.
     pub about: Option<String>,
 }
 
@@ -147,8 +148,7 @@ pub struct Waiter {
     pub mode: Mode,
     /// The id of its claim, or what a client of another library calls itself, escaped.
     pub claim: String,
-    /// Its description of itself, escaped: host (ZooKeeper), process and name. ZooKeeper and
-    /// databases have a place for it.
+    /// What it says of itself, as [`Holder::about`].
     pub about: Option<String>,
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::{OnceLock, RwLockReadGuard};
 
-use lock_core::{LockClient, Mode};
+use lock_core::{ClientBuilder, LockClient, Mode};
 
 use super::history::{History, Remote};
 use super::layout::{Layout, Power, Tempo, Times, Verb, capable_of};
@@ -92,7 +92,7 @@ impl Stage<'_> {
 
     /// The same in any mode.
     pub(super) async fn client_in(&self, mode: Mode, tempo: Tempo) -> Client {
-        let client = self.client_at(mode, tempo, str::to_owned).await;
+        let client = self.client_at(mode, tempo, |url| LockClient::builder(url)).await;
         assert_eq!(capable_of(client.locks.capabilities()), self.layout().kind().can);
         client
     }
@@ -101,21 +101,27 @@ impl Stage<'_> {
     pub(super) async fn client_below(&self, prefix: &str) -> Client {
         let below = |url: &str| {
             let mark = if url.contains('?') { '&' } else { '?' };
-            format!("{url}{mark}prefix={prefix}")
+            LockClient::builder(format!("{url}{mark}prefix={prefix}"))
         };
         self.client_at(self.rival(), Tempo::Patient, below).await
     }
 
-    /// A client at what becomes of the URL of its line.
+    /// A client of this label.
+    pub(super) async fn client_called(&self, label: &str) -> Client {
+        let called = |url: &str| LockClient::builder(url).label(label);
+        self.client_at(self.rival(), Tempo::Patient, called).await
+    }
+
+    /// A client that is made from the URL of its line.
     async fn client_at(
         &self,
         mode: Mode,
         tempo: Tempo,
-        url: impl FnOnce(&str) -> String,
+        builder: impl FnOnce(&str) -> ClientBuilder,
     ) -> Client {
         let line = self.layout().line_of(&self.scope, tempo);
         let lease = self.times(tempo).lease;
-        let locks = support::connect_in(mode, &url(line.url()), lease).await;
+        let locks = support::connect_by(builder(line.url()), mode, lease).await;
         Client { locks, line }
     }
 

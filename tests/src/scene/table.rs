@@ -140,6 +140,7 @@ macro_rules! __scenes {
             F29 [Delete] awaits data a_lock_that_is_deleted_by_hand_is_told_and_passes_on;
             F33 [] awaits data strange_keys_are_locks_of_their_own;
             F33 [] awaits data clients_of_two_prefixes_have_no_key_in_common;
+            F33 [] awaits data an_inspection_says_who_holds_a_key_and_who_waits;
             F33 [] awaits data empty_and_enormous_keys_are_refused_and_nothing_is_sent;
             F35 [] awaits data many_keys_used_once_each_leave_nothing;
             F45 [] awaits modes readers_and_permits_are_had_or_refused_by_name;

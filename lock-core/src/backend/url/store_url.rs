@@ -31,6 +31,21 @@ impl StoreUrl {
         read::read(url, schemes, beside).map(|(place, read)| (place, Self(read)))
     }
 
+    /// The same, for a client of this label.
+    #[must_use]
+    pub(crate) fn for_client(mut self, label: Option<&'static str>) -> Self {
+        self.0.label = label;
+        self
+    }
+
+    /// The label of the client that connects, see
+    /// [`ClientBuilder::label`](crate::ClientBuilder::label). Each of its claims has it too, as
+    /// [`Terms::label`](crate::backend::Terms::label).
+    #[must_use]
+    pub fn label(&self) -> Option<&'static str> {
+        self.0.label
+    }
+
     /// The scheme, without `+tls`.
     #[must_use]
     pub fn scheme(&self) -> &'static str {

@@ -34,18 +34,23 @@ pub(in crate::redis) async fn inspect(servers: &Topology, key: &Key) -> Result<I
     let mut command = INSPECT.evalsha(4 + fence.iter().count());
     command.arg(names.lock()).arg(names.queue()).arg(names.due()).arg(names.held()).arg(fence);
     command.arg(WAITERS_SHOWN_MAX).arg(HOLDERS_SHOWN_MAX);
-    let call = Call { script: &INSPECT, command, slot: servers.slot(&names) };
+    let slot = servers.slot(&names);
+    let call = Call { script: &INSPECT, command, slot };
     let answer = servers.call(call).await.map_err(|error| error.fault.into_fault())?;
     type Parts =
         (Option<Vec<u8>>, i64, Option<String>, Vec<Vec<u8>>, Vec<String>, Vec<(Vec<u8>, i64)>);
     let (value, left_ms, fence, waiters, due, sharers) =
         Parts::from_redis_value(answer).map_err(|_| fault::strange("an inspection"))?;
     let left = |left_ms| u64::try_from(left_ms).ok().map(Duration::from_millis);
+    let owners = value.iter().chain(sharers.iter().map(|(owner, _)| owner)).chain(&waiters);
+    servers.look_for(slot, owners.filter_map(|owner| names::session_of(owner))).await;
+    let about = |owner: &[u8]| servers.label_of(names::session_of(owner)?);
     let holders = match value.as_deref().map(|value| (value, modes::at_lock(value))) {
         None => Vec::new(),
         Some((_, Some(mode))) => {
             let holder = |(owner, left_ms): &(Vec<u8>, i64)| {
-                Holder::new(shown(owner), None, left(*left_ms)).with_mode(mode)
+                let holder = Holder::new(shown(owner), None, left(*left_ms)).with_mode(mode);
+                about(owner).into_iter().fold(holder, Holder::with_about)
             };
             sharers.iter().map(holder).collect()
         }
@@ -53,12 +58,16 @@ pub(in crate::redis) async fn inspect(servers: &Topology, key: &Key) -> Result<I
             let ours = names::claim_of(owner).is_some();
             let last = fence.and_then(|fence| fence.split_once(':')?.0.parse().ok());
             let token = last.filter(|_| ours).map(FencingToken::new);
-            vec![Holder::new(shown(owner), token, left(left_ms))]
+            let holder = Holder::new(shown(owner), token, left(left_ms));
+            vec![about(owner).into_iter().fold(holder, Holder::with_about)]
         }
     };
     let waiters = waiters.iter().zip(&due);
     let waiters = waiters
-        .map(|(owner, due)| Waiter::new(shown(owner)).with_mode(modes::of_waiter(due)))
+        .map(|(owner, due)| {
+            let waiter = Waiter::new(shown(owner)).with_mode(modes::of_waiter(due));
+            about(owner).into_iter().fold(waiter, Waiter::with_about)
+        })
         .collect();
     Ok(Inspection::new(holders, waiters))
 }

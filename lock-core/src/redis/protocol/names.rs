@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Write as _;
 
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use redis::{RedisWrite, ToRedisArgs};
 
 use crate::backend::ClaimId;
@@ -178,15 +179,40 @@ pub(in crate::redis) fn channel(session: &str) -> String {
     format!("lock:push:{session}")
 }
 
+/// What the server does not take in the name of a connection, and what marks it.
+const NOT_IN_NAMES: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+
+/// The name of a session's connections in the server's list of clients: so whoever sees an owner
+/// finds out who it is.
+pub(in crate::redis) fn connection(session: &str, label: &str) -> String {
+    format!("lock:{session}:{}", utf8_percent_encode(label, NOT_IN_NAMES))
+}
+
+/// The session and the label in the name of one of our connections.
+pub(in crate::redis) fn of_connection(name: &str) -> Option<(&str, String)> {
+    let (session, label) = name.strip_prefix("lock:")?.split_once(':')?;
+    Some((session, percent_decode_str(label).decode_utf8_lossy().into_owned()))
+}
+
 /// The claim in an owner that one of our clients wrote.
 pub(in crate::redis) fn claim_of(owner: &[u8]) -> Option<ClaimId> {
+    parts_of(owner).map(|(claim, _)| claim)
+}
+
+/// The session in such an owner.
+pub(in crate::redis) fn session_of(owner: &[u8]) -> Option<&str> {
+    parts_of(owner).map(|(_, session)| session)
+}
+
+fn parts_of(owner: &[u8]) -> Option<(ClaimId, &str)> {
     let owner = std::str::from_utf8(owner).ok()?;
     let (claim, session) = owner.split_once([SEPARATOR, UNMARKED])?;
     let session = session.strip_suffix(WANTED).unwrap_or(session);
     if claim.len() != CLAIM_DIGITS || session.is_empty() {
         return None;
     }
-    u128::from_str_radix(claim, 16).ok().map(ClaimId::from_bits)
+    let claim = u128::from_str_radix(claim, 16).ok()?;
+    Some((ClaimId::from_bits(claim), session))
 }
 
 #[cfg(test)]
@@ -214,6 +240,7 @@ mod tests {
                 let owner = Owner { claim, session: "ab", of_quorum };
                 for text in [owner.to_string(), format!("{owner}+")] {
                     assert_eq!(claim_of(text.as_bytes()), Some(claim));
+                    assert_eq!(session_of(text.as_bytes()), Some("ab"));
                 }
                 assert_eq!(owner.to_redis_args(), [owner.to_string().into_bytes()]);
                 assert_eq!(owner.bytes(), owner.to_string().len());
@@ -221,6 +248,18 @@ mod tests {
         }
         for foreign in [&b"0123456789abcdef0123456789abcdef"[..], b"", b"\xff.x", b"1.a", b"1:a+"] {
             assert_eq!(claim_of(foreign), None);
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_connection_is_what_the_server_takes_and_can_be_read_back() {
+        for label in ["checkout@web-3", "host=web 3 pid=4711", "50 % für: alle", ""] {
+            let name = connection("ab", label);
+            assert!(name.bytes().all(|byte| byte.is_ascii_graphic()), "{name}");
+            assert_eq!(of_connection(&name), Some(("ab", label.to_owned())));
+        }
+        for foreign in ["", "web-3", "lock:ab", "deadlock:a:b"] {
+            assert_eq!(of_connection(foreign), None);
         }
     }
 }

@@ -93,7 +93,7 @@ impl RedisRecords {
     async fn connect_cluster(target: Target) -> Result<Self, Fault> {
         let session: Arc<str> = ClaimId::random().to_string().into();
         let cluster =
-            Cluster::connect(target, session.clone(), Arc::default(), Arc::default()).await?;
+            Cluster::connect(target, session.clone(), None, Arc::default(), Arc::default()).await?;
         let (slot, refused) = cluster.refused(false).await?;
         let probe = format!("idem:{{{}}}:probe-{session}", slots::tag_of(slot));
         Self { wire: Wire::Cluster(cluster) }.checked(&probe, &refused).await

@@ -6,9 +6,11 @@
 //! - [`pooled`]: whether an application's pool leads there.
 //! - [`sentinel`]: which of several servers is the master.
 //! - [`cluster`]: many servers that share the keys.
+//! - [`clients`]: who else is connected to them.
 //! - [`probe`]: what is checked at connect.
 //! - [`gate`]: on which terms a member of a quorum is asked.
 
+mod clients;
 pub(in crate::redis) mod cluster;
 pub(in crate::redis) mod gate;
 pub(in crate::redis) mod origin;
@@ -24,6 +26,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
+use self::clients::Clients;
 use self::cluster::{Cluster, Listening};
 use self::gate::Gate;
 use self::origin::{Meant, Origin};
@@ -55,6 +58,7 @@ pub(in crate::redis) struct Topology {
     /// A key that no lock has, and the channel on which its grants would be pushed.
     probe: (String, String),
     requests: Arc<AtomicU64>,
+    clients: Clients,
     /// The gate that a member of a quorum is asked through.
     pub(in crate::redis) gate: Gate,
 }
@@ -67,12 +71,19 @@ enum Servers {
 
 impl Topology {
     /// One server, or one at a time, that is connected to when it is asked for something.
-    pub(in crate::redis) fn new(origin: &Origin, pool: Option<RedisPool>) -> Self {
+    /// The server is told of whom the connections are, if there is a label.
+    pub(in crate::redis) fn new(
+        origin: &Origin,
+        label: Option<&str>,
+        pool: Option<RedisPool>,
+    ) -> Self {
         let (session, inboxes) = (new_session(), Arc::new(Inboxes::default()));
+        let name = label.map(|label| names::connection(&session, label).into());
         let (channel, requests) = (names::channel(&session), Arc::new(AtomicU64::new(0)));
         let single = SingleServer::new(
             origin,
             &session,
+            name,
             channel.clone(),
             inboxes.clone(),
             requests.clone(),
@@ -84,24 +95,30 @@ impl Topology {
             inboxes,
             servers: Servers::Single(single.into()),
             requests,
+            clients: Clients::default(),
             gate: Gate::default(),
         }
     }
 
-    /// Connects to what a URL means.
+    /// Connects to what a URL means, for a client of this label.
     pub(in crate::redis) async fn connect(
         meant: Meant,
+        label: &str,
         pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
         match meant {
-            Meant::Single(origin) => Self::connect_single(origin, pool).await,
-            Meant::Cluster(target) => Self::connect_cluster(target, pool).await,
+            Meant::Single(origin) => Self::connect_single(origin, label, pool).await,
+            Meant::Cluster(target) => Self::connect_cluster(target, label, pool).await,
         }
     }
 
     /// Connects to one server, or to the one that sentinels name.
-    async fn connect_single(origin: Origin, pool: Option<RedisPool>) -> Result<Arc<Self>, Fault> {
-        let this = Self::new(&origin, pool);
+    async fn connect_single(
+        origin: Origin,
+        label: &str,
+        pool: Option<RedisPool>,
+    ) -> Result<Arc<Self>, Fault> {
+        let this = Self::new(&origin, Some(label), pool);
         if let Servers::Single(single) = &this.servers {
             single.main.get(request::REQUEST_WITHIN).await?;
         }
@@ -117,6 +134,7 @@ impl Topology {
     /// Connects to a cluster.
     async fn connect_cluster(
         target: cluster::Target,
+        label: &str,
         pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
         if pool.is_some() {
@@ -126,8 +144,10 @@ impl Topology {
         }
         let (session, inboxes) = (new_session(), Arc::new(Inboxes::default()));
         let requests = Arc::new(AtomicU64::new(0));
+        let name = Some(names::connection(&session, label).into());
+        let (session_too, requests_too) = (session.clone(), requests.clone());
         let cluster =
-            Cluster::connect(target, session.clone(), inboxes.clone(), requests.clone()).await?;
+            Cluster::connect(target, session_too, name, inboxes.clone(), requests_too).await?;
         // The key is at a node that answers: another may be about to be succeeded.
         let (slot, refused) = cluster.refused(true).await?;
         let key = format!("lock:{{{}}}:probe-{session}", slots::tag_of(slot));
@@ -137,6 +157,7 @@ impl Topology {
             inboxes,
             servers: Servers::Cluster(cluster),
             requests,
+            clients: Clients::default(),
             gate: Gate::default(),
         };
         probe::rights_beside(&this, &refused).await?;
@@ -401,11 +422,14 @@ impl Topology {
 
     /// Sends over a connection of our own; in a cluster to the server of the probe key.
     async fn send_main(&self, command: &Cmd) -> Result<Value, Unserved> {
+        self.send_to(slots::slot_of(self.probe_key().as_bytes()), command).await
+    }
+
+    /// Sends over a connection of our own; in a cluster to the server of this slot.
+    async fn send_to(&self, slot: u16, command: &Cmd) -> Result<Value, Unserved> {
         match &self.servers {
             Servers::Single(single) => single.send_main(command).await,
-            Servers::Cluster(cluster) => {
-                cluster.send(slots::slot_of(self.probe_key().as_bytes()), command).await
-            }
+            Servers::Cluster(cluster) => cluster.send(slot, command).await,
         }
     }
 

@@ -40,6 +40,7 @@ impl SingleServer {
     pub(in crate::redis) fn new(
         origin: &Origin,
         session: &Arc<str>,
+        name: Option<Arc<str>>,
         channel: String,
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
@@ -48,7 +49,7 @@ impl SingleServer {
         let route = origin.route();
         let tracking = Connection::tracking(route.clone(), inboxes.clone());
         let renewals = Renewals::new(tracking, session, &requests, Shape::Whole);
-        let main = Connection::listening(route.clone(), channel, inboxes);
+        let main = Connection::listening(route.clone(), name, channel, inboxes);
         let free_keys = FreeKeys::new(main.clone(), session, &requests);
         Self {
             renewals,

@@ -32,6 +32,8 @@ const BUFFERED_MAX: usize = 1_024;
 pub(in crate::redis) struct Connection {
     route: Arc<dyn Route>,
     push: Option<Push>,
+    /// The name in the server's list of clients, see [`names::connection`](super::super::protocol::names::connection).
+    name: Option<Arc<str>>,
     /// Whether a task brings it back.
     comes_back: AtomicBool,
     latest: Mutex<Latest>,
@@ -121,32 +123,38 @@ const FAILURE_SHARED: Duration = Duration::from_millis(10);
 impl Connection {
     /// A connection for requests only.
     pub(in crate::redis) fn plain(route: Arc<dyn Route>) -> Arc<Self> {
-        Arc::new(Self::new(route, None))
+        Arc::new(Self::new(route, None, None))
     }
 
-    /// A connection that listens to `channel` as well.
+    /// A connection of this name that listens to `channel` as well.
     pub(in crate::redis) fn listening(
         route: Arc<dyn Route>,
+        name: Option<Arc<str>>,
         channel: String,
         inboxes: Arc<Inboxes>,
     ) -> Arc<Self> {
-        Self::pushed(route, Role::Listens(channel), inboxes)
+        Self::pushed(route, name, Role::Listens(channel), inboxes)
     }
 
-    /// A connection for requests only that comes back by itself.
-    pub(in crate::redis) fn standing(route: Arc<dyn Route>) -> Arc<Self> {
-        Self::pushed(route, Role::Stands, Arc::default())
+    /// A connection of this name for requests only that comes back by itself.
+    pub(in crate::redis) fn standing(route: Arc<dyn Route>, name: Option<Arc<str>>) -> Arc<Self> {
+        Self::pushed(route, name, Role::Stands, Arc::default())
     }
 
     /// A connection for renewals: a claim whose key was deleted or overwritten asks at once.
     pub(in crate::redis) fn tracking(route: Arc<dyn Route>, inboxes: Arc<Inboxes>) -> Arc<Self> {
-        Self::pushed(route, Role::Tracks(AtomicBool::new(false)), inboxes)
+        Self::pushed(route, None, Role::Tracks(AtomicBool::new(false)), inboxes)
     }
 
-    fn pushed(route: Arc<dyn Route>, role: Role, inboxes: Arc<Inboxes>) -> Arc<Self> {
+    fn pushed(
+        route: Arc<dyn Route>,
+        name: Option<Arc<str>>,
+        role: Role,
+        inboxes: Arc<Inboxes>,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|this| {
             let push = Push { role, inboxes, this: this.clone() };
-            Self::new(route, Some(push))
+            Self::new(route, name, Some(push))
         })
     }
 
@@ -166,10 +174,11 @@ impl Connection {
         push.this.upgrade()
     }
 
-    fn new(route: Arc<dyn Route>, push: Option<Push>) -> Self {
+    fn new(route: Arc<dyn Route>, name: Option<Arc<str>>, push: Option<Push>) -> Self {
         Self {
             route,
             push,
+            name,
             comes_back: AtomicBool::new(false),
             latest: Mutex::default(),
             connecting: tokio::sync::Mutex::new(None),
@@ -280,6 +289,9 @@ impl Connection {
         let mut connection = refusal::connect(&client, &config).await.map_err(fault::fault)?;
         if !self.route.is_fixed() {
             hello::master(&mut connection).await?;
+        }
+        if let Some(name) = &self.name {
+            hello::name(&mut connection, name).await?;
         }
         match self.push.as_ref().map(|push| &push.role) {
             Some(Role::Listens(channel)) => {

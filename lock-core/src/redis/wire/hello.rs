@@ -36,10 +36,28 @@ pub(super) async fn master(connection: &mut MultiplexedConnection) -> Result<(),
 pub(super) async fn track(connection: &mut MultiplexedConnection) -> Result<bool, Fault> {
     let mut track = Cmd::new();
     track.arg("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
-    match connection.send_packed_command(&track).await.and_then(Value::extract_error) {
+    let otherwise = "no CLIENT TRACKING: a deletion by hand shows at a renewal";
+    agreed(connection, &track, otherwise).await
+}
+
+/// Gives the connection a name in the server's list of clients.
+pub(super) async fn name(connection: &mut MultiplexedConnection, name: &str) -> Result<(), Fault> {
+    let mut command = Cmd::new();
+    command.arg("CLIENT").arg("SETNAME").arg(name);
+    let otherwise = "no CLIENT SETNAME: an inspection does not show who this client is";
+    agreed(connection, &command, otherwise).await.map(drop)
+}
+
+/// Whether the server did what nothing but a convenience hangs on.
+async fn agreed(
+    connection: &mut MultiplexedConnection,
+    command: &Cmd,
+    otherwise: &str,
+) -> Result<bool, Fault> {
+    match connection.send_packed_command(command).await.and_then(Value::extract_error) {
         Err(error) if error.is_unrecoverable_error() => Err(fault::fault(error)),
         Err(error) => {
-            tracing::debug!(%error, "no CLIENT TRACKING: a deletion by hand shows at a renewal");
+            tracing::debug!(%error, "{otherwise}");
             Ok(false)
         }
         Ok(_) => Ok(true),

@@ -81,6 +81,28 @@ pub(crate) async fn clients_of_two_prefixes_have_no_key_in_common(stage: &mut St
     stage.nothing_left([one, again, other, none]).await;
 }
 
+/// F33 (V8): who looks at a key is told the labels of those who hold it and wait for it.
+pub(crate) async fn an_inspection_says_who_holds_a_key_and_who_waits(stage: &mut Stage<'_>) {
+    let web = stage.client_called("checkout@web 3").await;
+    let cron = stage.client(Tempo::Patient).await;
+    let key = stage.key("k");
+    let held = web.lock(&key).await.expect("a free key");
+    let waiting = tokio::spawn(cron.lock(&key).acquire());
+    stage.in_line(&key, 1).await;
+    let pid = format!(" pid={}", std::process::id());
+    for asked in [&web, &cron] {
+        let seen = asked.inspect(&key).await.expect("an inspection");
+        let [holder, waiter] = [&seen.holders[0].about, &seen.waiters[0].about];
+        assert_eq!(holder.as_deref(), Some("checkout@web 3"));
+        let waiter = waiter.as_deref().unwrap_or_default();
+        assert!(waiter.starts_with("host=") && waiter.ends_with(&pid), "{waiter}");
+    }
+    held.release().await.expect("a release");
+    let next = within("the waiter", waiting).await.expect("no panic").expect("a grant");
+    next.release().await.expect("a release");
+    stage.nothing_left([web, cron]).await;
+}
+
 /// F33 (V8): a key without a byte, or of 1 MB, is refused with an error of a sane length.
 pub(crate) async fn empty_and_enormous_keys_are_refused_and_nothing_is_sent(stage: &mut Stage<'_>) {
     let locks = stage.client(Tempo::Patient).await;

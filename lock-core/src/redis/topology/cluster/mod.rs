@@ -74,6 +74,8 @@ use crate::redis::wire::request::{Failure, REQUEST_WITHIN, Unserved};
 #[derive(Debug)]
 pub(in crate::redis) struct Cluster {
     session: Arc<str>,
+    /// The name of its connections.
+    name: Option<Arc<str>>,
     inboxes: Arc<Inboxes>,
     requests: Arc<AtomicU64>,
     access: Access,
@@ -103,10 +105,11 @@ impl Cluster {
     pub(in crate::redis) async fn connect(
         target: Target,
         session: Arc<str>,
+        name: Option<Arc<str>>,
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
     ) -> Result<Arc<Self>, Fault> {
-        let cluster = Self::unseen(target, Home::shared()?, session, inboxes, requests);
+        let cluster = Self::unseen(target, Home::shared()?, session, name, inboxes, requests);
         cluster.look_now().await?;
         Ok(cluster)
     }
@@ -116,12 +119,14 @@ impl Cluster {
         target: Target,
         home: Arc<Home>,
         session: Arc<str>,
+        name: Option<Arc<str>>,
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
     ) -> Arc<Self> {
         let Target { seeds, access } = target;
         Arc::new_cyclic(|this| Self {
             session,
+            name,
             inboxes,
             requests,
             access,
@@ -140,7 +145,7 @@ impl Cluster {
     #[cfg(test)]
     fn at_nobody(target: Target, inboxes: Arc<Inboxes>) -> Arc<Self> {
         let home = Home::shared().expect("a thread");
-        Self::unseen(target, home, "ab".into(), inboxes, Arc::default())
+        Self::unseen(target, home, "ab".into(), None, inboxes, Arc::default())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

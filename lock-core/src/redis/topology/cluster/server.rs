@@ -43,7 +43,7 @@ pub(super) enum Lane {
 impl Server {
     pub(super) fn new(cluster: &Cluster, addr: Addr, client: Client) -> Self {
         let route = route::to(client.clone(), cluster.home.clone());
-        let main = Connection::standing(route.clone());
+        let main = Connection::standing(route.clone(), cluster.name.clone());
         let tracking = Connection::tracking(route.clone(), cluster.inboxes.clone());
         let (session, requests) = (cluster.session(), &cluster.requests);
         let renewals = Renewals::new(tracking, session, requests, Shape::BySlot);
