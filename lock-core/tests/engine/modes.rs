@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use lock_core::backend::FaultKind;
 use lock_core::error::{DowngradeError, LossReason, Rejection};
 use lock_core::test_util::{Act, Cut, Verb, cut};
-use lock_core::{AcquireError, Mode};
+use lock_core::{AcquireError, LockClient, Mode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -547,6 +547,52 @@ async fn a_shutdown_ends_all_who_share_a_key() -> Test {
     }
     drop((readers, permits));
     settle().await;
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
+/// A claim that was opened for a shorter lease is given back where the head of the line wants a
+/// longer one. Were another of its kind opened in its place, the two would make way for each other
+/// without an end, and all of it in one poll.
+#[test]
+fn a_permit_with_a_longer_lease_is_had_behind_claims_of_those_who_left() {
+    let (ends, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().start_paused(true).build().expect("a runtime");
+        runtime.block_on(permits_of_two_leases()).expect("no fault");
+        ends.send(()).expect("it is waited for");
+    });
+    // It takes milliseconds, or for ever.
+    ended.recv_timeout(secs(60)).expect("the waits end");
+}
+
+async fn permits_of_two_leases() -> Test {
+    let stage = Stage::new();
+    let permit = |locks: &LockClient, lease| locks.lock("k").permits(3).lease(lease).acquire();
+    let mut others = Vec::new();
+    for _ in 0..3 {
+        others.push(permit(&stage.rival, secs(9)).await?);
+    }
+    let waits = |lease| tokio::spawn(permit(&stage.locks, lease));
+    // Two claims of a second each, one of which asks for the one who wants two.
+    let first = waits(secs(1));
+    settle().await;
+    let second = waits(secs(1));
+    settle().await;
+    first.abort();
+    settle().await;
+    let longer = waits(secs(2));
+    settle().await;
+    second.abort();
+    settle().await;
+    let shorter = waits(secs(1));
+    settle().await;
+    for waiting in [longer, shorter] {
+        others.pop().expect("there are three").release().await?;
+        waiting.await??.release().await?;
+    }
+    drop(others);
     stage.is_clean(secs(1)).await;
     Ok(())
 }

@@ -161,6 +161,14 @@ impl<R> Beside<R> {
         self.lanes.len() - self.vacant.len()
     }
 
+    /// The claims that ask for one in line.
+    pub(super) fn asking_claims(&self) -> impl Iterator<Item = &Asking> {
+        self.asking.iter().filter_map(|lane| match self.place(*lane)? {
+            Place::Asking(asking) => Some(asking),
+            Place::Vacant | Place::Held(_) => None,
+        })
+    }
+
     /// So many ask.
     pub(super) fn asking(&self) -> usize {
         self.asking.len() + self.in_vain.len()

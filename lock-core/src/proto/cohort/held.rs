@@ -188,11 +188,7 @@ impl<R> Held<R> {
     /// many replicas acknowledged. All are fixed when it is opened, but for the mode of one that is
     /// to be shared: until the store has said so, it may be either.
     pub(super) fn suits(&self, ask: &Ask) -> bool {
-        let Terms { lease, mode, replicas, .. } = ask.terms;
-        self.mode == mode
-            && self.downgrade == Downgrade::No
-            && self.lease >= lease
-            && replicas.is_none_or(|it| it.is_met_by(self.replicas()))
+        self.downgrade == Downgrade::No && ask.is_met_by(self.mode, self.lease, self.replicas())
     }
 
     /// Whether a claim that suits a waiter is to be renewed before it is handed on to that.

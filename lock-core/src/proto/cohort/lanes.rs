@@ -215,13 +215,29 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// The terms on which one more claim is wanted: those of the first in line for whom none asks.
+    /// That is the head where all that ask were opened for less, by those who have left since: it is
+    /// granted the key first, so all of them would be given back, and opened again as they were.
     pub(super) fn wanted_claim(&mut self) -> Option<Terms> {
         if !self.is_claim_wanted() {
             return None;
         }
-        let first = self.line.nth(self.asking())?;
+        let head = self.line.head()?;
+        let is_head_asked_for = {
+            let ask = &self.line.get(head)?.ask;
+            self.asking_claims().any(|asking| asking.suits(ask))
+        };
+        let first = if is_head_asked_for { self.line.nth(self.asking())? } else { head };
         let terms = self.line.get(first)?.ask.terms;
         Some(Terms { queues: self.line.len() > self.line.hasty(), ..terms })
+    }
+
+    /// The claims that ask for somebody in line.
+    fn asking_claims(&self) -> impl Iterator<Item = &Asking> {
+        let first = match &self.place {
+            Place::Asking(asking) => Some(asking),
+            _ => None,
+        };
+        first.into_iter().chain(self.beside().into_iter().flat_map(Beside::asking_claims))
     }
 
     /// Whether one who wants the key in this mode finds all claims open that this process may have.

@@ -118,6 +118,15 @@ pub(crate) struct Ask {
     pub(crate) terms: Terms,
 }
 
+impl Ask {
+    /// Whether a claim in this mode, of this lease and with these replicas has what it asks for.
+    fn is_met_by(&self, mode: Mode, lease: Duration, replicas: Option<Replicas>) -> bool {
+        self.terms.mode == mode
+            && lease >= self.terms.lease
+            && self.terms.replicas.is_none_or(|asked| asked.is_met_by(replicas))
+    }
+}
+
 /// The answer to a waiter's arrival.
 #[derive(Debug)]
 pub(crate) enum Entry {
@@ -301,6 +310,13 @@ struct Asking {
 }
 
 impl Asking {
+    /// Whether its claim will have what a waiter asks for.
+    fn suits(&self, ask: &Ask) -> bool {
+        effort::spend();
+        let Terms { lease, mode, replicas, .. } = self.terms;
+        !self.given_back && ask.is_met_by(mode, lease, replicas)
+    }
+
     /// Only what the store has said counts: those ahead may have left before it answered.
     fn is_in_line(&self) -> bool {
         self.terms.queues && self.answered
