@@ -131,18 +131,28 @@ async fn first_lock_without_a_thread() {
     refused_in_time(NoThreads::begin).await;
 }
 
-/// Another client connects while there are no descriptors, and the hold of the first is kept.
+/// A client whose session outlives what a busy machine takes: the clients beside it have one of 2 s.
+async fn holder() -> LockClient {
+    let url = url().replace("session=2s", "session=5s");
+    LockClient::builder(url).defaults(options()).connect().await.expect("a client")
+}
+
+/// Other clients connect while there are no descriptors, and the hold of the first is renewed beside
+/// them, and kept.
 #[tokio::test]
 #[ignore = "a process of its own runs it"]
 async fn connect_without_a_descriptor() {
-    let holder = client().await;
+    let holder = holder().await;
     let guard = holder.lock("held").await.expect("a grant");
     let shortage = NoDescriptors::begin();
-    let began = Instant::now();
-    drop(LockClient::connect(&url()).await.expect_err("there is nothing to connect with"));
-    assert!(began.elapsed() < ms(8_000), "{:?}", began.elapsed());
+    let renewals = holder.stats().renewals;
+    while holder.stats().renewals < renewals + 2 {
+        let began = Instant::now();
+        drop(LockClient::connect(&url()).await.expect_err("there is nothing to connect with"));
+        assert!(began.elapsed() < ms(8_000), "{:?}", began.elapsed());
+        assert!(guard.is_held(), "the other one's connect took it along");
+    }
     drop(shortage);
-    assert!(guard.is_held(), "the other one's connect took it along");
     let next = client().await;
     assert!(next.lock("held").try_acquire().await.expect("an answer").is_none());
     guard.release().await.expect("a release");
@@ -155,15 +165,15 @@ async fn connect_without_a_descriptor() {
 async fn reconnect_without_a_descriptor() {
     let cut_url = std::env::var("SCARCE_CUT_URL").expect("a way that is cut");
     let cut = LockClient::builder(cut_url).defaults(options()).connect().await.expect("a client");
-    let holder = client().await;
+    let holder = holder().await;
     let (lost, guard) = (cut.lock("cut").await.unwrap(), holder.lock("held").await.unwrap());
     let shortage = NoDescriptors::begin();
     // No file could be made.
     std::fs::create_dir(std::env::var("SCARCE_READY").expect("a name")).expect("a folder");
     within("the loss", lost.lost()).await;
-    // Beyond the time for which the library looks for its session.
+    // Beyond the time for which the library looks for its session, which is of 2 s.
     let renewals = holder.stats().renewals;
-    eventually("renewals for three sessions", || holder.stats().renewals >= renewals + 9).await;
+    eventually("renewals for three sessions", || holder.stats().renewals >= renewals + 4).await;
     assert!(guard.is_held(), "the session that was cut took it along");
     drop(shortage);
     guard.release().await.expect("a release");

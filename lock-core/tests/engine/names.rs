@@ -64,3 +64,20 @@ async fn an_inspection_says_who_holds_a_key_and_who_waits_for_it() -> Test {
     stage.is_clean(secs(1)).await;
     Ok(())
 }
+
+/// On a clock that goes on: many keys, so that their rows cannot all be made at one instant.
+#[tokio::test]
+async fn the_busy_keys_are_measured_at_one_instant() -> Test {
+    let stage = Stage::new();
+    let mut guards = Vec::new();
+    for i in 0..1_000 {
+        guards.push(stage.rival.lock(format!("k:{i}")).await?);
+    }
+    let mut busy = stage.rival.busy_keys();
+    busy.sort_unstable_by_key(|busy| std::cmp::Reverse(busy.guards[0].held_for));
+    // The sooner it was taken, the longer it is held; the store counts its tokens up.
+    assert!(busy.is_sorted_by_key(|busy| busy.guards[0].token));
+    drop(guards);
+    stage.is_clean(secs(5)).await;
+    Ok(())
+}

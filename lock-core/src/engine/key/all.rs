@@ -24,16 +24,18 @@ impl Shared {
         (total, keys, waiters, held)
     }
 
-    /// The busy keys, in no order.
+    /// The busy keys, in no order. All are measured at one instant, so that who holds longer is told
+    /// so, whatever happens between two keys.
     pub(crate) fn busy(&self) -> Vec<BusyKey> {
         let cells = self.conductor.registry.cells();
+        let now = clock::now();
         let (of_one, cells): (Vec<_>, Vec<_>) = cells.iter().partition(|cell| cell.is_of_one());
-        let mut busy: Vec<_> = cells.iter().map(|cell| cell.busy()).collect();
+        let mut busy: Vec<_> = cells.iter().map(|cell| cell.busy(now)).collect();
         // Those who stand for one election have a cell each, and are few.
         for cell in of_one {
             match busy.iter_mut().find(|busy| busy.key == *cell.key()) {
-                Some(busy) => busy.add(cell.busy()),
-                None => busy.push(cell.busy()),
+                Some(busy) => busy.add(cell.busy(now)),
+                None => busy.push(cell.busy(now)),
             }
         }
         busy

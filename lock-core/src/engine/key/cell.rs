@@ -262,8 +262,7 @@ impl KeyCell {
     }
 
     /// The row of this key for those who watch a service.
-    pub(in crate::engine) fn busy(&self) -> BusyKey {
-        let now = clock::now();
+    pub(in crate::engine) fn busy(&self, now: Instant) -> BusyKey {
         let cohort = self.cohort();
         let guards = cohort.holds(now).into_iter().map(|(token, mode, since, until)| BusyHold {
             mode,
