@@ -304,6 +304,8 @@ struct Asking {
     terms: Terms,
     /// When to ask again; the first attempt is part of [`Step::Open`].
     ask_at: Instant,
+    /// When it asked last. Its answer counts for those who were in line by then.
+    asked: Instant,
     answered: bool,
     /// Granted, and not to be used, whoever is in line: the next claim is opened on their terms.
     given_back: bool,

@@ -35,7 +35,7 @@ impl<W, R> Cohort<W, R> {
             None => SeatState::Waiting(waker()),
         };
         let over = matches!(state, SeatState::Over(_));
-        let seat = self.line.push(Seat { ask, entered: now, state });
+        let seat = self.line.push(Seat { ask, entered: self.behind_all(now), state });
         if over {
             self.line.leave(seat);
             return Entry::Seated(seat);
@@ -63,6 +63,13 @@ impl<W, R> Cohort<W, R> {
             fx.spawn = true;
         }
         Entry::Seated(seat)
+    }
+
+    /// The time, for one that comes behind all who are in line. Each thread reads the clock for itself,
+    /// and one that reads it once for several answers finds who came since in the future.
+    pub(super) fn behind_all(&self, now: Instant) -> Instant {
+        let last = self.line.tail().and_then(|id| self.line.get(id));
+        last.map_or(now, |last| now.max(last.entered))
     }
 
     /// Why a try is over before it began: those here say otherwise of how many permits there are,
@@ -294,7 +301,8 @@ impl<W, R> Cohort<W, R> {
     /// A claim of this mode was answered. Ends the tries that must not stand in line and that no
     /// claim can serve: neither one under way, nor one that is still to be opened. Where the answer
     /// was that others hold the key, `blocked` is when it was asked for. It says nothing to those
-    /// who came later.
+    /// who came later: they have a claim of their own. So what is taken for later must be, or each
+    /// answer is one for nobody, and the next claim is opened without an end.
     pub(super) fn fail_tries_in_vain(
         &mut self,
         mode: Mode,

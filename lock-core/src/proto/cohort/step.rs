@@ -83,8 +83,8 @@ impl<W, R> Cohort<W, R> {
             more.ahead = None;
             terms.tokens_likely = if terms.mode == Mode::Shared { more.let_in } else { 0 };
         }
-        let (ask_at, answered, given_back) = (now, false, false);
-        self.put(lane, Place::Asking(Asking { terms, ask_at, answered, given_back }));
+        let (asked, answered, given_back) = (self.behind_all(now), false, false);
+        self.put(lane, Place::Asking(Asking { terms, ask_at: now, asked, answered, given_back }));
         Step::Open(terms)
     }
 
@@ -108,6 +108,10 @@ impl<W, R> Cohort<W, R> {
             return Step::Leave { reply: None, lease };
         }
         if now >= ask_at {
+            let asked = self.behind_all(now);
+            if let Some(asking) = self.asking_in_mut(lane) {
+                asking.asked = asked;
+            }
             return Step::Attempt;
         }
         self.wait_until(Some(ask_at))
@@ -211,8 +215,9 @@ impl<W, R> Cohort<W, R> {
             }
             Ok(Attempt::Blocked { ahead, recheck }) => {
                 asking.ask_at = now.plus(recheck);
+                let asked = asking.asked;
                 self.answered(Some(ahead), now);
-                self.fail_tries_in_vain(terms.mode, Some(sent), fx);
+                self.fail_tries_in_vain(terms.mode, Some(asked), fx);
             }
             Err(fault) if moved => {
                 asking.ask_at = now;

@@ -71,6 +71,28 @@ impl Tries {
 
 const OF: Mode = Mode::Permit { of: 2 };
 
+/// A driver reads the clock once for several answers, and another thread comes meanwhile.
+#[test]
+fn a_try_that_comes_after_the_time_of_the_poll_has_one_claim_and_its_answer() {
+    for (mode, queues) in [(Mode::Exclusive, false), (Mode::Exclusive, true), (OF, false)] {
+        let mut tries = Tries::new();
+        let of_the_poll = tries.now;
+        tries.now += ms(3);
+        tries.enter(mode, false);
+        // One that read the clock before, and comes behind it.
+        tries.now -= ms(1);
+        tries.enter(mode, queues);
+        tries.now = of_the_poll;
+        let mut opened = tries.drive();
+        for round in 0..100 {
+            tries.answer(round % 2, of_the_poll, false);
+            opened += tries.drive();
+        }
+        assert_eq!(tries.told()[0], Some(false), "{mode:?}: nobody told it");
+        assert!(opened <= 2, "{mode:?}: {opened} claims were opened");
+    }
+}
+
 #[test]
 fn a_claim_that_is_blocked_ends_one_try_and_not_those_whose_claims_are_under_way() {
     for granted in [true, false] {
