@@ -6,6 +6,7 @@ mod admission;
 mod bounds;
 mod cancel;
 mod election;
+mod endless;
 mod failing;
 mod force;
 mod lease;

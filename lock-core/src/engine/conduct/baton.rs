@@ -115,6 +115,11 @@ impl<F: Flags> Baton<F> {
         }
         down
     }
+
+    /// Lays it down after a poll, whatever came meanwhile: somebody else is told of that behind this.
+    pub(in crate::engine) fn put_down(&self) {
+        self.flags.swap(0);
+    }
 }
 
 #[cfg(test)]
@@ -148,13 +153,22 @@ mod tests {
             if !self.baton.take() {
                 return;
             }
-            loop {
-                *self.seen.try_lock().expect("nobody else polls") =
-                    self.happened.load(Ordering::Relaxed);
-                if self.baton.lay_down() {
-                    return;
-                }
+            while !self.poll() {}
+        }
+
+        /// As a caller who polls no more than once, and leaves the rest to the conductor.
+        fn drive_once(&self) {
+            if self.baton.take() && !self.poll() {
+                self.baton.put_down();
+                *self.watched.lock().unwrap() = true;
             }
+        }
+
+        /// Whether nothing came meanwhile.
+        fn poll(&self) -> bool {
+            *self.seen.try_lock().expect("nobody else polls") =
+                self.happened.load(Ordering::Relaxed);
+            self.baton.lay_down()
         }
 
         /// Something happens, and whoever is told comes.
@@ -229,6 +243,27 @@ mod tests {
             caller.join().unwrap();
             key.conduct();
             assert_eq!(*key.seen.lock().unwrap(), 2, "left to nobody");
+        });
+    }
+
+    #[test]
+    fn what_comes_while_one_polls_and_who_goes_is_left_to_the_conductor() {
+        loom::model(|| {
+            let key = Key::new();
+            let other = key.clone();
+            let there = thread::spawn(move || {
+                other.happens();
+                other.happened.fetch_add(1, Ordering::Relaxed);
+                if other.baton.wake() {
+                    other.drive_once();
+                }
+            });
+            key.happened.fetch_add(1, Ordering::Relaxed);
+            key.baton.wake();
+            key.drive_once();
+            there.join().unwrap();
+            key.conduct();
+            assert_eq!(*key.seen.lock().unwrap(), 3, "left to nobody");
         });
     }
 

@@ -34,6 +34,10 @@ pub(in crate::engine) const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// latest. That is no longer than a lost push may cost.
 pub(in crate::engine) const HELPED_AFTER: Duration = Duration::from_millis(500);
 
+/// Rounds in one poll of what a store has an answer for. One that always has the next keeps no thread:
+/// its key, or stream, has another poll when others had theirs, and what the clock ends is ended.
+pub(in crate::engine) const ROUNDS_MAX: usize = 64;
+
 /// Keys that are looked at in one turn, before requests that were answered have theirs.
 const TURN_MAX: usize = 256;
 

@@ -17,7 +17,7 @@ mod registry;
 mod sweep;
 
 pub(in crate::engine) use baton::Baton;
-pub(in crate::engine) use conductor::{Conductor, HELPED_AFTER, LOOK_AFTER};
+pub(in crate::engine) use conductor::{Conductor, HELPED_AFTER, LOOK_AFTER, ROUNDS_MAX};
 pub(in crate::engine) use handed::Handed;
 pub(crate) use kept::Kept;
 pub(in crate::engine) use sweep::NEVER;

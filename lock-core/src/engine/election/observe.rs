@@ -11,6 +11,7 @@ use futures_util::Stream;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::super::conduct::ROUNDS_MAX;
 use super::super::key::{Closed, Shared};
 use crate::backend::{BoxFuture, Fault, Follower, Following};
 use crate::error::{OperatorError, UnavailableError};
@@ -183,7 +184,7 @@ impl Stream for Observe {
         if this.closed.as_mut().poll(cx).is_ready() {
             this.leave();
         }
-        loop {
+        for _ in 0..ROUNDS_MAX {
             match std::mem::replace(&mut this.state, State::Done) {
                 State::Start => match this.begin() {
                     Ok(request) => this.state = State::Asking(request),
@@ -215,6 +216,9 @@ impl Stream for Observe {
                 State::Done => return Poll::Ready(None),
             }
         }
+        // Pushed without an end, though nothing changes.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

@@ -18,7 +18,9 @@ use super::host::{Host, KeyCohort, KeyEffects};
 use super::opens::Opens;
 use super::shared::SharedBy;
 use crate::backend::{ClaimId, DynClaim, Fault, FaultKind, Terms};
-use crate::engine::conduct::{Baton, HELPED_AFTER, Handed, Kept, LOOK_AFTER, NEVER, foreign};
+use crate::engine::conduct::{
+    Baton, HELPED_AFTER, Handed, Kept, LOOK_AFTER, NEVER, ROUNDS_MAX, foreign,
+};
 use crate::engine::observe;
 use crate::error::{LossReason, LostError};
 use crate::ground::{Plus as _, background, clock, lock};
@@ -199,7 +201,7 @@ impl KeyCell {
         let runtime = if is_inside { None } else { self.shared.conductor.runtime() };
         let _entered = runtime.as_ref().map(Handle::enter);
         let waker = waker_ref(self);
-        loop {
+        for round in 1.. {
             // A young key is swept up soon, and polled by the conductor then. It may grow up meanwhile.
             let is_swept = !self.is_grown_up() && !self.shared.conductor.is_inline();
             let _hands = is_swept.then(background::enter_caller);
@@ -226,6 +228,12 @@ impl KeyCell {
                 foreign::call(|| drop(ended));
             }
             if self.baton.lay_down() {
+                break;
+            }
+            // The conductor goes on, and looks at other keys in between.
+            if round == ROUNDS_MAX {
+                self.baton.put_down();
+                self.shared.conductor.take_on(self);
                 break;
             }
         }

@@ -7,7 +7,6 @@
 //! hangs holds up nothing that the clock decides.
 
 use std::fmt;
-use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -16,6 +15,7 @@ use super::beside::Others;
 use super::host::Host;
 use super::lane::{Lane, Turn};
 use crate::backend::{Fault, FaultKind};
+use crate::engine::conduct::ROUNDS_MAX;
 
 /// The requests of a busy key to the store. A future but for its name: what is always
 /// there is the cell's, and is lent to it at each poll.
@@ -45,13 +45,11 @@ impl<K: Host> Driver<K> {
     /// Drives its key, `cell`, until that is idle. `now` is the time of this poll. It is read once
     /// a poll, as nothing in between waits.
     pub(super) fn poll(&mut self, cell: &Arc<K>, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let mut is_first = true;
-        loop {
+        for round in 0..ROUNDS_MAX {
             let heard = self.hear(cell, now, cx);
-            if !heard && !mem::take(&mut is_first) {
+            if !heard && round > 0 {
                 return Poll::Pending;
             }
-            is_first = false;
             if !self.turn(cell, now) {
                 return Poll::Ready(());
             }
@@ -59,6 +57,8 @@ impl<K: Host> Driver<K> {
                 return Poll::Pending;
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Whether the claim of any lane leaves.
