@@ -21,8 +21,6 @@ pub(super) struct Read {
     pub(super) logins: Vec<Option<Login>>,
     pub(super) path: String,
     pub(super) params: Vec<Param>,
-    /// Of the client, not of the URL.
-    pub(super) label: Option<&'static str>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -60,7 +58,7 @@ pub(super) fn read(
     let known: Known =
         beside.iter().map(|name| (*name, false)).chain(scheme.known_params(tls)).collect();
     let params = params(query, &scheme, tls, &known)?;
-    Ok((number, Read { scheme, tls, hosts, logins, path, params, label: None }))
+    Ok((number, Read { scheme, tls, hosts, logins, path, params }))
 }
 
 /// The place of the scheme, whether it is TLS, and what follows the colon.

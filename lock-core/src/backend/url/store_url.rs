@@ -9,7 +9,11 @@ use super::{Host, Login, Scheme, UrlError, UrlPart};
 /// The parts of a URL, decoded, and checked by its [`Scheme`]. `Debug` shows neither a login nor
 /// the value of a secret parameter.
 #[derive(Clone, PartialEq, Eq)]
-pub struct StoreUrl(pub(super) Read);
+pub struct StoreUrl {
+    read: Read,
+    /// Of the client that connects.
+    label: Option<&'static str>,
+}
 
 impl StoreUrl {
     /// Reads a URL of one of these schemes. The grammar is in [`url`](crate::backend::url).
@@ -28,13 +32,13 @@ impl StoreUrl {
         schemes: &[Scheme],
         beside: &[&'static str],
     ) -> Result<(usize, Self), UrlError> {
-        read::read(url, schemes, beside).map(|(place, read)| (place, Self(read)))
+        read::read(url, schemes, beside).map(|(place, read)| (place, Self { read, label: None }))
     }
 
     /// The same, for a client of this label.
     #[must_use]
     pub(crate) fn for_client(mut self, label: Option<&'static str>) -> Self {
-        self.0.label = label;
+        self.label = label;
         self
     }
 
@@ -43,50 +47,50 @@ impl StoreUrl {
     /// [`Terms::label`](crate::backend::Terms::label).
     #[must_use]
     pub fn label(&self) -> Option<&'static str> {
-        self.0.label
+        self.label
     }
 
     /// The scheme, without `+tls`.
     #[must_use]
     pub fn scheme(&self) -> &'static str {
-        self.0.scheme.name
+        self.read.scheme.name
     }
 
     /// Whether everything is to be sent over TLS: the scheme ends with `+tls`.
     #[must_use]
     pub fn is_tls(&self) -> bool {
-        self.0.tls
+        self.read.tls
     }
 
     /// The login to connect with; where each host may have one, that of the first.
     #[must_use]
     pub fn login(&self) -> Option<&Login> {
-        self.0.logins.first()?.as_ref()
+        self.read.logins.first()?.as_ref()
     }
 
     /// The login for the host at a place of the list: its own, or that of the first.
     #[must_use]
     pub fn login_at(&self, place: usize) -> Option<&Login> {
-        self.0.logins.get(place).and_then(Option::as_ref).or_else(|| self.login())
+        self.read.logins.get(place).and_then(Option::as_ref).or_else(|| self.login())
     }
 
     /// The hosts in their order, none where the scheme has none.
     #[must_use]
     pub fn hosts(&self) -> &[Host] {
-        &self.0.hosts
+        &self.read.hosts
     }
 
     /// The text behind the hosts, with the slash that it begins with; empty if that is all. In a
     /// scheme without hosts it is the plain name.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.0.path
+        &self.read.path
     }
 
     /// The value of a parameter.
     #[must_use]
     pub fn param(&self, name: &str) -> Option<&str> {
-        self.0.params.iter().find(|param| param.name == name).map(|param| &*param.value)
+        self.read.params.iter().find(|param| param.name == name).map(|param| &*param.value)
     }
 
     /// The value of a parameter that is a time, such as `10s`, `1500ms` or `2m`.
@@ -112,10 +116,10 @@ impl fmt::Debug for StoreUrl {
             false => format!("{}={}", param.name, param.value),
         };
         f.debug_struct("StoreUrl")
-            .field("scheme", &self.0.scheme.spelled(self.0.tls))
-            .field("hosts", &self.0.hosts)
-            .field("path", &self.0.path)
-            .field("params", &self.0.params.iter().map(shown).collect::<Vec<_>>())
+            .field("scheme", &self.read.scheme.spelled(self.read.tls))
+            .field("hosts", &self.read.hosts)
+            .field("path", &self.read.path)
+            .field("params", &self.read.params.iter().map(shown).collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

@@ -203,7 +203,7 @@ impl RedisClaim {
     /// From now on it can be pushed to.
     pub(super) fn open_inbox(&mut self) {
         if self.inbox.is_none() {
-            self.inbox = Some(self.servers.inboxes.open(self.id));
+            self.inbox = Some(self.servers.session.inboxes.open(self.id));
             if let Some(listening) = self.servers.listen(&self.names, self.id) {
                 self.more().listening = Some(listening);
             }
@@ -286,7 +286,11 @@ impl RedisClaim {
     }
 
     pub(super) fn owner(&self) -> Owner<'_> {
-        Owner { claim: self.id, session: &self.servers.session, of_quorum: self.clock().is_some() }
+        Owner {
+            claim: self.id,
+            session: &self.servers.session.id,
+            of_quorum: self.clock().is_some(),
+        }
     }
 
     pub(super) fn claim_lease(&self) -> Duration {
@@ -524,7 +528,7 @@ impl Claim for RedisClaim {
         // Before it is sent: a write behind it may be told before its answer is looked at. Renewals of
         // others write the key that several hold: of that nothing is told.
         if self.mode == Mode::Exclusive && !mem::replace(&mut self.is_tracked, true) {
-            self.servers.inboxes.renewed(self.names.tag(), self.id);
+            self.servers.session.inboxes.renewed(self.names.tag(), self.id);
         }
         let (within, began) = (self.renew_within(), self.candidate().is_some().then(clock::now));
         let renew = Renew {
@@ -639,10 +643,10 @@ impl Claim for RedisClaim {
 impl Drop for RedisClaim {
     fn drop(&mut self) {
         if self.inbox.is_some() {
-            self.servers.inboxes.close(self.id);
+            self.servers.session.inboxes.close(self.id);
         }
         if self.is_tracked {
-            self.servers.inboxes.given_up(self.names.tag(), self.id);
+            self.servers.session.inboxes.given_up(self.names.tag(), self.id);
         }
     }
 }

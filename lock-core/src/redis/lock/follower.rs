@@ -43,12 +43,12 @@ pub(in crate::redis) struct RedisFollower {
 impl RedisFollower {
     pub(in crate::redis) fn new(servers: Arc<Topology>, key: &Key) -> Self {
         let (names, id) = (Names::new(key), ClaimId::random());
-        let (inbox, listening) = (servers.inboxes.open(id), servers.listen(&names, id));
+        let (inbox, listening) = (servers.session.inboxes.open(id), servers.listen(&names, id));
         Self { servers, names, id, inbox, listening }
     }
 
     async fn ask_for(&self, told_for: Duration) -> Result<Following, Fault> {
-        let owner = Owner { claim: self.id, session: &self.servers.session, of_quorum: false };
+        let owner = Owner { claim: self.id, session: &self.servers.session.id, of_quorum: false };
         let mut call = call(&self.servers, &FOLLOW, &self.names);
         call.command.arg(owner).arg(millis(told_for));
         let answer = match self.servers.call(call).await {
@@ -98,7 +98,7 @@ impl Follower for RedisFollower {
 
 impl Drop for RedisFollower {
     fn drop(&mut self) {
-        self.servers.inboxes.close(self.id);
+        self.servers.session.inboxes.close(self.id);
     }
 }
 

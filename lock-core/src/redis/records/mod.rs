@@ -31,6 +31,7 @@ use super::wire::connection::Connection;
 use super::wire::fault;
 use super::wire::pool::RedisPool;
 use super::wire::request::{Call, Failure, REQUEST_WITHIN, Request, Unserved};
+use super::wire::session::Session;
 use crate::backend::{ClaimId, ConnectError, Fault, FaultKind, StoreUrl};
 use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, MARK_TTL, OnUnknown, Outcome,
@@ -91,11 +92,10 @@ impl RedisRecords {
     }
 
     async fn connect_cluster(target: Target) -> Result<Self, Fault> {
-        let session: Arc<str> = ClaimId::random().to_string().into();
-        let cluster =
-            Cluster::connect(target, session.clone(), None, Arc::default(), Arc::default()).await?;
+        let session = Session::new(None);
+        let cluster = Cluster::connect(target, session.clone()).await?;
         let (slot, refused) = cluster.refused(false).await?;
-        let probe = format!("idem:{{{}}}:probe-{session}", slots::tag_of(slot));
+        let probe = format!("idem:{{{}}}:probe-{}", slots::tag_of(slot), session.id);
         Self { wire: Wire::Cluster(cluster) }.checked(&probe, &refused).await
     }
 

@@ -14,6 +14,7 @@ use redis::{Cmd, FromRedisValue as _};
 use super::Topology;
 use crate::ground::{clock, lock};
 use crate::redis::protocol::names;
+use crate::redis::wire::session::Session;
 
 /// A list of clients is long, so a client that is in none is looked for once in so long.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -70,6 +71,15 @@ impl Topology {
 }
 
 impl Clients {
+    /// Those beside a client, which knows its own name.
+    pub(super) fn beside(own: &Session) -> Self {
+        let clients = Self::default();
+        if let Some(name) = own.name() {
+            clients.note(&format!("name={name}"), &mut std::iter::empty(), clock::now());
+        }
+        clients
+    }
+
     fn is_sought(&self, session: &str, now: Instant) -> bool {
         match lock(&self.0).get(session) {
             Some(Seen::Named(_)) => false,
@@ -104,7 +114,9 @@ mod tests {
 
     #[test]
     fn who_is_in_no_list_is_sought_again_after_a_while() {
-        let (clients, now) = (Clients::default(), clock::now());
+        let own = Session::new(Some("own"));
+        let (clients, now) = (Clients::beside(&own), clock::now());
+        assert!(!clients.is_sought(&own.id, now), "it knows who it is");
         let listed = "id=3 addr=127.0.0.1:1 name=lock:ab:web%203 age=1 cmd=evalsha\n\
                       id=4 addr=127.0.0.1:2 name= age=1\nid=5 name=another age=2\n";
         assert!(clients.is_sought("ab", now) && clients.is_sought("cd", now));

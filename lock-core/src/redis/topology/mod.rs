@@ -20,7 +20,6 @@ pub(in crate::redis) mod sentinel;
 pub(in crate::redis) mod single;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -37,27 +36,24 @@ use super::protocol::script::{RIGHTS, Script};
 use super::protocol::slots;
 use super::wire::fault;
 use super::wire::free::{Answer, Part};
-use super::wire::inbox::Inboxes;
 use super::wire::pool::RedisPool;
 use super::wire::renewals::{Renew, Renewed};
 use super::wire::request::{self, Call, Failure, Request, Unserved, WrongServer};
+use super::wire::session::Session;
 use crate::backend::Replicas;
 use crate::backend::{ClaimId, Fault, FaultKind};
-use crate::ground::{background, clock, timeout};
+use crate::ground::{background, timeout};
 
 /// The longest that a claim which has to wait is kept until its pushes are heard.
 const HEARD_WITHIN: Duration = Duration::from_millis(300);
 
-/// The servers of a client, its name there, and what they push to it.
+/// The servers of a client, and what it is to them.
 #[derive(Debug)]
 pub(in crate::redis) struct Topology {
-    /// 64 random bits that name this client.
-    pub(in crate::redis) session: Arc<str>,
-    pub(in crate::redis) inboxes: Arc<Inboxes>,
+    pub(in crate::redis) session: Arc<Session>,
     servers: Servers,
     /// A key that no lock has, and the channel on which its grants would be pushed.
     probe: (String, String),
-    requests: Arc<AtomicU64>,
     clients: Clients,
     /// The gate that a member of a quorum is asked through.
     pub(in crate::redis) gate: Gate,
@@ -77,25 +73,15 @@ impl Topology {
         label: Option<&str>,
         pool: Option<RedisPool>,
     ) -> Self {
-        let (session, inboxes) = (new_session(), Arc::new(Inboxes::default()));
-        let name = label.map(|label| names::connection(&session, label).into());
-        let (channel, requests) = (names::channel(&session), Arc::new(AtomicU64::new(0)));
-        let single = SingleServer::new(
-            origin,
-            &session,
-            name,
-            channel.clone(),
-            inboxes.clone(),
-            requests.clone(),
-            pool,
-        );
+        let session = Session::new(label);
+        let clients = Clients::beside(&session);
+        let channel = names::channel(&session.id);
+        let single = SingleServer::new(origin, session.clone(), channel.clone(), pool);
         Self {
-            probe: (format!("lock:{{probe-{session}}}"), channel),
+            probe: (format!("lock:{{probe-{}}}", session.id), channel),
             session,
-            inboxes,
             servers: Servers::Single(single.into()),
-            requests,
-            clients: Clients::default(),
+            clients,
             gate: Gate::default(),
         }
     }
@@ -142,22 +128,17 @@ impl Topology {
                         that answered: give the URL alone";
             return Err(Fault::new(FaultKind::Refused, what));
         }
-        let (session, inboxes) = (new_session(), Arc::new(Inboxes::default()));
-        let requests = Arc::new(AtomicU64::new(0));
-        let name = Some(names::connection(&session, label).into());
-        let (session_too, requests_too) = (session.clone(), requests.clone());
-        let cluster =
-            Cluster::connect(target, session_too, name, inboxes.clone(), requests_too).await?;
+        let session = Session::new(Some(label));
+        let cluster = Cluster::connect(target, session.clone()).await?;
+        let clients = Clients::beside(&session);
         // The key is at a node that answers: another may be about to be succeeded.
         let (slot, refused) = cluster.refused(true).await?;
-        let key = format!("lock:{{{}}}:probe-{session}", slots::tag_of(slot));
+        let key = format!("lock:{{{}}}:probe-{}", slots::tag_of(slot), session.id);
         let this = Self {
-            probe: (key, slots::channel(slot, &session)),
+            probe: (key, slots::channel(slot, &session.id)),
             session,
-            inboxes,
             servers: Servers::Cluster(cluster),
-            requests,
-            clients: Clients::default(),
+            clients,
             gate: Gate::default(),
         };
         probe::rights_beside(&this, &refused).await?;
@@ -192,7 +173,7 @@ impl Topology {
     fn switched(&self) {
         if let Servers::Single(single) = &self.servers {
             single.switched();
-            self.inboxes.stir();
+            self.session.inboxes.stir();
         }
     }
 
@@ -209,7 +190,7 @@ impl Topology {
     }
 
     pub(in crate::redis) fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+        self.session.requests()
     }
 
     pub(in crate::redis) fn cluster(&self) -> Option<&Arc<Cluster>> {
@@ -298,7 +279,7 @@ impl Topology {
         // Rare ways are on the heap, as a call is a part of every request.
         let answer = match single.at_hand() {
             Some((connection, current, _asking)) => {
-                self.requests.fetch_add(1, Ordering::Relaxed);
+                self.session.count();
                 connection.send(current, &call.command).await
             }
             None => Box::pin(single.send(&call.command)).await,
@@ -321,7 +302,7 @@ impl Topology {
                 return Box::pin(cluster.call_to_renew(call, within)).await;
             }
         };
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.session.count();
         let connection = single.renewals.connection();
         let answer = connection.call(&call.command, within).await;
         match call.in_full(&answer) {
@@ -426,7 +407,11 @@ impl Topology {
     }
 
     /// Sends over a connection of our own; in a cluster to the server of this slot.
-    async fn send_to(&self, slot: u16, command: &Cmd) -> Result<Value, Unserved> {
+    async fn send_to(
+        &self,
+        slot: u16,
+        command: &Cmd,
+    ) -> Result<Value, Unserved> {
         match &self.servers {
             Servers::Single(single) => single.send_main(command).await,
             Servers::Cluster(cluster) => cluster.send(slot, command).await,
@@ -446,11 +431,6 @@ impl Topology {
         let answer = self.call(Call { script, command, slot }).await;
         answer.map_err(|unserved| unserved.fault.into_fault())
     }
-}
-
-/// A name that no other client has.
-fn new_session() -> Arc<str> {
-    format!("{:016x}", clock::random_u64()).into()
 }
 
 fn strange() -> Unserved {

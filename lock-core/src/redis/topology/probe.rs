@@ -114,13 +114,13 @@ pub(in crate::redis) fn evicting(info: &str) -> Option<&str> {
 pub(in crate::redis) async fn pool(servers: &Topology) -> Result<(), Fault> {
     let name = servers.probe_key();
     let mut set = Cmd::new();
-    set.arg("SET").arg(name).arg(&*servers.session).arg("PX").arg(1_000);
+    set.arg("SET").arg(name).arg(&*servers.session.id).arg("PX").arg(1_000);
     let sent = servers.send_pooled(&set).await;
     sent.map_err(|wrong| wrong.unserved.fault.into_fault())?;
     let mut get = Cmd::new();
     get.arg("GET").arg(name);
     let seen = servers.send_main(&get).await.map_err(|error| error.fault.into_fault())?;
-    if seen == Value::BulkString(servers.session.as_bytes().to_vec()) {
+    if seen == Value::BulkString(servers.session.id.as_bytes().to_vec()) {
         return Ok(());
     }
     Err(Fault::new(

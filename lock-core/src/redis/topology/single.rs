@@ -1,7 +1,6 @@
 //! One server at a time: its connections.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::{Cmd, Value};
 
@@ -12,11 +11,11 @@ use crate::backend::{Fault, FaultKind};
 use crate::ground::background;
 use crate::redis::wire::connection::{Connection, Current};
 use crate::redis::wire::free::{Asking, FreeKeys};
-use crate::redis::wire::inbox::Inboxes;
 use crate::redis::wire::lanes::Lanes;
 use crate::redis::wire::pool::RedisPool;
 use crate::redis::wire::renewals::{Renewals, Shape};
 use crate::redis::wire::request::{self, Request, Unserved, WrongServer};
+use crate::redis::wire::session::Session;
 
 /// The number of a connection to a server, one after the other.
 #[derive(Debug, Clone, Copy)]
@@ -33,31 +32,28 @@ pub(in crate::redis) struct SingleServer {
     pool: Option<Pooled>,
     /// Attempts that wait for replicas.
     lanes: Lanes,
-    requests: Arc<AtomicU64>,
+    session: Arc<Session>,
 }
 
 impl SingleServer {
     pub(in crate::redis) fn new(
         origin: &Origin,
-        session: &Arc<str>,
-        name: Option<Arc<str>>,
+        session: Arc<Session>,
         channel: String,
-        inboxes: Arc<Inboxes>,
-        requests: Arc<AtomicU64>,
         pool: Option<RedisPool>,
     ) -> Self {
         let route = origin.route();
-        let tracking = Connection::tracking(route.clone(), inboxes.clone());
-        let renewals = Renewals::new(tracking, session, &requests, Shape::Whole);
-        let main = Connection::listening(route.clone(), name, channel, inboxes);
-        let free_keys = FreeKeys::new(main.clone(), session, &requests);
+        let tracking = Connection::tracking(route.clone(), session.clone());
+        let renewals = Renewals::new(tracking, session.clone(), Shape::Whole);
+        let main = Connection::listening(route.clone(), session.clone(), channel);
+        let free_keys = FreeKeys::new(main.clone(), session.clone());
         Self {
             renewals,
             free_keys,
             main,
             pool: pool.map(|pool| Pooled::new(pool, origin)),
             lanes: Lanes::new(route),
-            requests,
+            session,
         }
     }
 
@@ -136,7 +132,7 @@ impl SingleServer {
                 answer => return answer.map_err(|wrong| wrong.unserved),
             }
         }
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.session.count();
         self.lanes.call_and_wait(command, replicas).await
     }
 
@@ -146,14 +142,14 @@ impl SingleServer {
         request: Request<'_>,
     ) -> Result<Value, WrongServer> {
         let Some(pool) = &self.pool else { return Err(WrongServer::nowhere()) };
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.session.count();
         // The request is on the heap: few have a pool, and all would carry its place.
         Box::pin(pool.send(request, &self.main)).await
     }
 
     /// Sends over a connection of our own.
     pub(in crate::redis) async fn send_main(&self, command: &Cmd) -> Result<Value, Unserved> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.session.count();
         self.main.call(command, request::REQUEST_WITHIN).await
     }
 
@@ -163,7 +159,7 @@ impl SingleServer {
         command: &Cmd,
         only: Option<Over>,
     ) -> Result<(Value, Over), Unserved> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.session.count();
         let request = Request { command, replicas: None };
         let only = only.map(|Over(number)| number);
         let sending = self.main.exchange_over(request, only, request::REQUEST_WITHIN);

@@ -12,9 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::RECONNECT_PAUSES;
-use super::inbox::Inboxes;
 use super::request::{self, Failure, REQUEST_WITHIN, Request, Sent, Unserved, send_each};
 use super::route::Route;
+use super::session::Session;
 use super::{fault, hello, refusal};
 use crate::backend::Fault;
 use crate::backend::Replicas;
@@ -32,8 +32,6 @@ const BUFFERED_MAX: usize = 1_024;
 pub(in crate::redis) struct Connection {
     route: Arc<dyn Route>,
     push: Option<Push>,
-    /// The name in the server's list of clients, see [`names::connection`](super::super::protocol::names::connection).
-    name: Option<Arc<str>>,
     /// Whether a task brings it back.
     comes_back: AtomicBool,
     latest: Mutex<Latest>,
@@ -48,7 +46,7 @@ pub(in crate::redis) struct Connection {
 #[derive(Debug)]
 struct Push {
     role: Role,
-    inboxes: Arc<Inboxes>,
+    session: Arc<Session>,
     /// This connection, for whoever brings it back.
     this: Weak<Connection>,
 }
@@ -62,6 +60,16 @@ enum Role {
     /// The server tells over it which keys that a renewal has read were written by others, if it
     /// agreed to.
     Tracks(AtomicBool),
+}
+
+impl Push {
+    /// The name in the server's list of clients. Renewals go beside a connection that has it.
+    fn name(&self) -> Option<&str> {
+        match self.role {
+            Role::Tracks(_) => None,
+            Role::Listens(_) | Role::Stands => self.session.name(),
+        }
+    }
 }
 
 /// The connection of now, and what is known of those before it.
@@ -123,46 +131,37 @@ const FAILURE_SHARED: Duration = Duration::from_millis(10);
 impl Connection {
     /// A connection for requests only.
     pub(in crate::redis) fn plain(route: Arc<dyn Route>) -> Arc<Self> {
-        Arc::new(Self::new(route, None, None))
+        Arc::new(Self::new(route, None))
     }
 
-    /// A connection of this name that listens to `channel` as well.
+    /// A connection that listens to `channel` as well, and has the name of its session.
     pub(in crate::redis) fn listening(
         route: Arc<dyn Route>,
-        name: Option<Arc<str>>,
+        session: Arc<Session>,
         channel: String,
-        inboxes: Arc<Inboxes>,
     ) -> Arc<Self> {
-        Self::pushed(route, name, Role::Listens(channel), inboxes)
+        Self::pushed(route, session, Role::Listens(channel))
     }
 
-    /// A connection of this name for requests only that comes back by itself.
-    pub(in crate::redis) fn standing(route: Arc<dyn Route>, name: Option<Arc<str>>) -> Arc<Self> {
-        Self::pushed(route, name, Role::Stands, Arc::default())
+    /// A connection for requests only that comes back by itself, and has the name of its session.
+    pub(in crate::redis) fn standing(route: Arc<dyn Route>, session: Arc<Session>) -> Arc<Self> {
+        Self::pushed(route, session, Role::Stands)
     }
 
     /// A connection for renewals: a claim whose key was deleted or overwritten asks at once.
-    pub(in crate::redis) fn tracking(route: Arc<dyn Route>, inboxes: Arc<Inboxes>) -> Arc<Self> {
-        Self::pushed(route, None, Role::Tracks(AtomicBool::new(false)), inboxes)
+    pub(in crate::redis) fn tracking(route: Arc<dyn Route>, session: Arc<Session>) -> Arc<Self> {
+        Self::pushed(route, session, Role::Tracks(AtomicBool::new(false)))
     }
 
-    fn pushed(
-        route: Arc<dyn Route>,
-        name: Option<Arc<str>>,
-        role: Role,
-        inboxes: Arc<Inboxes>,
-    ) -> Arc<Self> {
-        Arc::new_cyclic(|this| {
-            let push = Push { role, inboxes, this: this.clone() };
-            Self::new(route, name, Some(push))
-        })
+    fn pushed(route: Arc<dyn Route>, session: Arc<Session>, role: Role) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self::new(route, Some(Push { role, session, this: this.clone() })))
     }
 
     /// Whether the server is to tell when others write what is read over this connection.
     pub(in crate::redis) fn tracks(&self) -> bool {
         self.push.as_ref().is_some_and(|push| match &push.role {
             Role::Tracks(agreed) => {
-                agreed.load(Ordering::Relaxed) && push.inboxes.renewed_here() < TRACKED_MAX
+                agreed.load(Ordering::Relaxed) && push.session.inboxes.renewed_here() < TRACKED_MAX
             }
             Role::Listens(_) | Role::Stands => false,
         })
@@ -174,11 +173,10 @@ impl Connection {
         push.this.upgrade()
     }
 
-    fn new(route: Arc<dyn Route>, name: Option<Arc<str>>, push: Option<Push>) -> Self {
+    fn new(route: Arc<dyn Route>, push: Option<Push>) -> Self {
         Self {
             route,
             push,
-            name,
             comes_back: AtomicBool::new(false),
             latest: Mutex::default(),
             connecting: tokio::sync::Mutex::new(None),
@@ -224,11 +222,11 @@ impl Connection {
         drop(failed);
         let connection = noted?;
         self.opened.notify_waiters();
-        if let Some(Push { role: Role::Listens(_), inboxes, .. }) = &self.push
+        if let Some(Push { role: Role::Listens(_), session, .. }) = &self.push
             && connection.number > 0
         {
             // The server may have been started anew, without its data: all ask.
-            inboxes.is_back();
+            session.inboxes.is_back();
         }
         Ok(connection)
     }
@@ -269,7 +267,7 @@ impl Connection {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(BUFFERED_MAX);
         if let Some(push) = &self.push {
-            let (inboxes, this) = (push.inboxes.clone(), push.this.clone());
+            let (session, this) = (push.session.clone(), push.this.clone());
             let route = self.route.clone();
             config = config.set_push_sender(move |info: redis::PushInfo| {
                 match info.kind {
@@ -279,8 +277,8 @@ impl Connection {
                             this.standing_here().iter().for_each(come_back);
                         }
                     }
-                    PushKind::Invalidate => inboxes.written_by_others(&info),
-                    _ if route.is_current(term) => inboxes.deliver_in(term, &info),
+                    PushKind::Invalidate => session.inboxes.written_by_others(&info),
+                    _ if route.is_current(term) => session.inboxes.deliver_in(term, &info),
                     _ => {}
                 }
                 Ok::<(), std::convert::Infallible>(())
@@ -290,7 +288,7 @@ impl Connection {
         if !self.route.is_fixed() {
             hello::master(&mut connection).await?;
         }
-        if let Some(name) = &self.name {
+        if let Some(name) = self.push.as_ref().and_then(Push::name) {
             hello::name(&mut connection, name).await?;
         }
         match self.push.as_ref().map(|push| &push.role) {

@@ -12,7 +12,7 @@
 //! pool.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redis::Value;
 use tokio::sync::Semaphore;
@@ -21,6 +21,7 @@ use super::batch::{Batches, Left, NUMBER_BYTES, Queue, Underway};
 use super::connection::Connection;
 use super::fault;
 use super::request::{Call, Failure, REQUEST_WITHIN, Sent, Unserved};
+use super::session::Session;
 use crate::backend::{ClaimId, Fault};
 use crate::ground::timeout;
 use crate::redis::protocol::names::{Names, Owner};
@@ -77,8 +78,7 @@ type Reply = Result<Answer, Unserved>;
 #[derive(Debug)]
 struct Post {
     connection: Arc<Connection>,
-    session: Arc<str>,
-    requests: Arc<AtomicU64>,
+    session: Arc<Session>,
 }
 
 /// A claim that asks, until this is dropped.
@@ -93,14 +93,9 @@ impl Drop for Asking<'_> {
 
 impl FreeKeys {
     /// `connection`: over which they are sent.
-    pub(in crate::redis) fn new(
-        connection: Arc<Connection>,
-        session: &Arc<str>,
-        requests: &Arc<AtomicU64>,
-    ) -> Self {
+    pub(in crate::redis) fn new(connection: Arc<Connection>, session: Arc<Session>) -> Self {
         let batches = Batches::new(connection.home().clone(), BATCH_MAX, gone);
-        let (session, requests) = (session.clone(), requests.clone());
-        let post = Arc::new(Post { connection, session, requests });
+        let post = Arc::new(Post { connection, session });
         Self { asking: AtomicUsize::new(0), batches, post }
     }
 
@@ -173,7 +168,7 @@ impl Post {
         // A key that is given back can be taken in the same call.
         parts.sort_by_key(|(_, part)| part.verb != Verb::Give);
         let call = self.call(&parts);
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.session.count();
         let answer = self.connection.send(current.clone(), &call.command).await;
         let answer = if call.in_full(&answer).is_some() {
             batch.keep_awaited(&mut parts);
@@ -181,7 +176,7 @@ impl Post {
                 return;
             }
             let Call { script, command, .. } = self.call(&parts);
-            self.requests.fetch_add(1, Ordering::Relaxed);
+            self.session.count();
             self.connection.send(current, &script.eval(&command)).await
         } else {
             answer
@@ -204,7 +199,7 @@ impl Post {
 
     fn call(&self, parts: &[(usize, Part)]) -> Call {
         let owner =
-            |part: &Part| Owner { claim: part.claim, session: &self.session, of_quorum: false };
+            |part: &Part| Owner { claim: part.claim, session: &self.session.id, of_quorum: false };
         let bytes = |(_, part): &(usize, Part)| {
             part.names.lock().bytes() + owner(part).bytes() + 3 * NUMBER_BYTES
         };
@@ -259,7 +254,7 @@ mod tests {
     async fn free(port: u16) -> FreeKeys {
         let connection = Connection::plain(route::to_port(port));
         connection.get(REQUEST_WITHIN).await.unwrap();
-        FreeKeys::new(connection, &"ab".into(), &Arc::default())
+        FreeKeys::new(connection, Session::of_test())
     }
 
     /// The keys of a call, and how many of them are given back.
@@ -308,7 +303,7 @@ mod tests {
     }
 
     fn calls(free: &FreeKeys) -> u64 {
-        free.post.requests.load(Ordering::Relaxed)
+        free.post.session.requests()
     }
 
     /// Waits until as many calls are under way as may be.

@@ -29,7 +29,8 @@
 //!
 //! - [`route`]: where a connection leads. [`access`]: the login, and the settings.
 //! - [`connection`]: one that comes back. [`request`]: a request over it, and what comes of it.
-//! - [`inbox`]: pushes, by claim. [`hello`]: the first words.
+//! - [`session`]: what the connections of a client share. [`inbox`]: pushes, by claim. [`hello`]: the
+//!   first words.
 //! - [`lanes`]: connections of attempts that wait for replicas.
 //! - [`batch`]: claims that ask together: [`renewals`], and those of [`free`] keys.
 //! - [`pool`]: an application's own connections; `no_pool` where it has none. `fake`: a server of
@@ -63,3 +64,4 @@ pub(in crate::redis) mod refusal;
 pub(in crate::redis) mod renewals;
 pub(in crate::redis) mod request;
 pub(in crate::redis) mod route;
+pub(in crate::redis) mod session;

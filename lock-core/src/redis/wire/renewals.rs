@@ -8,7 +8,6 @@
 //! [`APART`], so that a thousand claims of a second share few requests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
@@ -18,6 +17,7 @@ use super::batch::{Batches, NUMBER_BYTES, Queue, Underway};
 use super::connection::Connection;
 use super::fault;
 use super::request::{self, Failure, REQUEST_WITHIN, Unserved};
+use super::session::Session;
 use crate::backend::ClaimId;
 use crate::ground::{clock, timeout};
 use crate::redis::protocol::names::{self, Names, Owner};
@@ -139,8 +139,7 @@ pub(in crate::redis) struct Renewals {
 #[derive(Debug)]
 struct Post {
     connection: Arc<Connection>,
-    session: Arc<str>,
-    requests: Arc<AtomicU64>,
+    session: Arc<Session>,
     shape: Shape,
 }
 
@@ -148,14 +147,12 @@ impl Renewals {
     /// `connection`: over which they are sent.
     pub(in crate::redis) fn new(
         connection: Arc<Connection>,
-        session: &Arc<str>,
-        requests: &Arc<AtomicU64>,
+        session: Arc<Session>,
         shape: Shape,
     ) -> Self {
         let late = |_| Err(Failure::Other(fault::timed_out(REQUEST_WITHIN)));
         let batches = Batches::new(connection.home().clone(), BATCH_MAX, late);
-        let (session, requests) = (session.clone(), requests.clone());
-        Self { batches, post: Arc::new(Post { connection, session, requests, shape }) }
+        Self { batches, post: Arc::new(Post { connection, session, shape }) }
     }
 
     /// Over which they are sent.
@@ -202,7 +199,7 @@ impl Post {
         if due.is_empty() {
             return;
         }
-        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.session.count();
         let within = due.iter().map(|(_, renew)| renew.within).min().unwrap_or(REQUEST_WITHIN);
         let batches = match self.shape {
             Shape::Whole => vec![due],
@@ -244,7 +241,7 @@ impl Post {
 
     fn owner(&self, renew: &Renew) -> Owner<'_> {
         // Only those of a quorum have none.
-        Owner { claim: renew.claim, session: &self.session, of_quorum: renew.tokens == 0 }
+        Owner { claim: renew.claim, session: &self.session.id, of_quorum: renew.tokens == 0 }
     }
 
     /// One call for each batch, all sent together.
@@ -360,11 +357,11 @@ mod tests {
 
     fn renewals(port: u16, shape: Shape) -> Renewals {
         let connection = Connection::plain(route::to_port(port));
-        Renewals::new(connection, &"ab".into(), &Arc::default(), shape)
+        Renewals::new(connection, Session::of_test(), shape)
     }
 
     fn requests(renewals: &Renewals) -> u64 {
-        renewals.post.requests.load(Ordering::Relaxed)
+        renewals.post.session.requests()
     }
 
     /// The answer that all claims of a call are held, with the number of them as their last token.

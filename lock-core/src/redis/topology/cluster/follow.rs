@@ -167,7 +167,7 @@ impl Cluster {
     }
 
     async fn keep(&self, renew: &Renew, end: Instant) -> Result<Renewed, Fault> {
-        let owner = Owner { claim: renew.claim, session: self.session(), of_quorum: false };
+        let owner = Owner { claim: renew.claim, session: &self.session.id, of_quorum: false };
         let mut command = KEEP.evalsha(1);
         command.arg(renew.names.lock()).arg(owner).arg(renew.lease_ms);
         let mut answer =
@@ -203,7 +203,7 @@ impl Cluster {
                 }
                 return Err(Unserved { fault: Failure::Other(nobody()), sent: None });
             };
-            self.count();
+            self.session.count();
             let within = left(way.end);
             let sent = clock::now();
             let answer = server.call(way.lane, call, asking, within).await;

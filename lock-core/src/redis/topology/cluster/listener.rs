@@ -125,7 +125,7 @@ impl Listener {
     async fn tell(&mut self, verb: &str, slot: u16) -> bool {
         let Some(cluster) = self.target.cluster.upgrade() else { return true };
         let mut command = Cmd::new();
-        command.arg(verb).arg(slots::channel(slot, cluster.session()));
+        command.arg(verb).arg(slots::channel(slot, &cluster.session.id));
         command.set_no_response(true);
         drop(cluster);
         let sending = async {
@@ -140,7 +140,7 @@ impl Listener {
         let Some((connection, _)) = &mut self.open else { return true };
         let Some(cluster) = self.target.cluster.upgrade() else { return true };
         let mut command = Cmd::new();
-        command.arg("SUNSUBSCRIBE").arg(names_no_slot(cluster.session()));
+        command.arg("SUNSUBSCRIBE").arg(names_no_slot(&cluster.session.id));
         drop(cluster);
         let answer = connection.send_packed_command(&command);
         match timeout::within(REQUEST_WITHIN, answer).await {
@@ -217,7 +217,7 @@ mod tests {
         let target = super::super::Target::at(closed.port());
         let addr = target.seeds[0].clone();
         let client = target.access.client(&addr.host()).unwrap();
-        let cluster = Cluster::at_nobody(target, Arc::default());
+        let cluster = Cluster::at_nobody(target);
         let nodes = format!("a {closed}@1 master - 0 0 1 connected 0-16383");
         cluster.state().table.learn(&layout::parse(&nodes, &addr, false).unwrap());
         cluster.needed().insert(5, vec![crate::backend::ClaimId::from_bits(1)]);

@@ -53,7 +53,7 @@ mod target;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -67,17 +67,13 @@ use crate::backend::io::Home;
 use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::redis::protocol::slots;
 use crate::redis::wire::access::Access;
-use crate::redis::wire::inbox::Inboxes;
 use crate::redis::wire::request::{Failure, REQUEST_WITHIN, Unserved};
+use crate::redis::wire::session::Session;
 
 /// A cluster, by what is known of it, and the connections to its nodes.
 #[derive(Debug)]
 pub(in crate::redis) struct Cluster {
-    session: Arc<str>,
-    /// The name of its connections.
-    name: Option<Arc<str>>,
-    inboxes: Arc<Inboxes>,
-    requests: Arc<AtomicU64>,
+    session: Arc<Session>,
     access: Access,
     /// The nodes of the URL.
     seeds: Vec<Addr>,
@@ -104,31 +100,18 @@ impl Cluster {
     /// Asks the nodes of the URL who serves what.
     pub(in crate::redis) async fn connect(
         target: Target,
-        session: Arc<str>,
-        name: Option<Arc<str>>,
-        inboxes: Arc<Inboxes>,
-        requests: Arc<AtomicU64>,
+        session: Arc<Session>,
     ) -> Result<Arc<Self>, Fault> {
-        let cluster = Self::unseen(target, Home::shared()?, session, name, inboxes, requests);
+        let cluster = Self::unseen(target, Home::shared()?, session);
         cluster.look_now().await?;
         Ok(cluster)
     }
 
     /// A cluster of which nothing is known but where to begin.
-    fn unseen(
-        target: Target,
-        home: Arc<Home>,
-        session: Arc<str>,
-        name: Option<Arc<str>>,
-        inboxes: Arc<Inboxes>,
-        requests: Arc<AtomicU64>,
-    ) -> Arc<Self> {
+    fn unseen(target: Target, home: Arc<Home>, session: Arc<Session>) -> Arc<Self> {
         let Target { seeds, access } = target;
         Arc::new_cyclic(|this| Self {
             session,
-            name,
-            inboxes,
-            requests,
             access,
             seeds,
             state: Mutex::new(State { table: Table::empty(), servers: HashMap::new() }),
@@ -143,9 +126,9 @@ impl Cluster {
 
     /// One that a test tells of its nodes.
     #[cfg(test)]
-    fn at_nobody(target: Target, inboxes: Arc<Inboxes>) -> Arc<Self> {
+    fn at_nobody(target: Target) -> Arc<Self> {
         let home = Home::shared().expect("a thread");
-        Self::unseen(target, home, "ab".into(), None, inboxes, Arc::default())
+        Self::unseen(target, home, Session::of_test())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -154,14 +137,6 @@ impl Cluster {
 
     fn needed(&self) -> MutexGuard<'_, HashMap<u16, Vec<ClaimId>>> {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn session(&self) -> &Arc<str> {
-        &self.session
-    }
-
-    fn count(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Delivers what the node at `by` pushed, unless another serves the slot: it may have been cut
@@ -173,7 +148,7 @@ impl Cluster {
         // so they run behind that.
         let state = self.state();
         let is_owner = state.table.owner(slot) == Some(by);
-        let told = if is_owner { self.inboxes.put_in(0, push) } else { None };
+        let told = if is_owner { self.session.inboxes.put_in(0, push) } else { None };
         drop(state);
         if let Some(waker) = told {
             waker.wake();
@@ -213,7 +188,7 @@ impl Cluster {
     fn stir(&self, slots: &[u16]) {
         for slot in slots {
             let claims = self.needed().get(slot).cloned().unwrap_or_default();
-            self.inboxes.stir_these(&claims);
+            self.session.inboxes.stir_these(&claims);
         }
     }
 
@@ -221,7 +196,7 @@ impl Cluster {
     fn is_back(&self, slots: &[u16]) {
         for slot in slots {
             let claims = self.needed().get(slot).cloned().unwrap_or_default();
-            self.inboxes.are_to_ask(&claims);
+            self.session.inboxes.are_to_ask(&claims);
         }
     }
 
@@ -248,7 +223,7 @@ impl Cluster {
             let fault = Failure::Other(Fault::new(FaultKind::Transient, what));
             return Err(Unserved { fault, sent: None });
         };
-        self.count();
+        self.session.count();
         server.send(command, REQUEST_WITHIN).await
     }
 
@@ -348,12 +323,12 @@ mod tests {
     #[tokio::test]
     async fn what_a_node_pushed_that_is_succeeded_is_not_taken_and_its_claims_ask() {
         let target = Target::at(1);
-        let inboxes = Arc::new(Inboxes::default());
-        let cluster = Cluster::at_nobody(target, inboxes.clone());
+        let cluster = Cluster::at_nobody(target);
         learn(&cluster, "127.0.0.1:1", 1);
         let claim = ClaimId::from_bits(5);
         let slot = slots::slot_of(b"k");
-        let (inbox, listening) = (inboxes.open(claim), cluster.listen(slot, claim).unwrap());
+        let inbox = cluster.session.inboxes.open(claim);
+        let listening = cluster.listen(slot, claim).unwrap();
         let message =
             format!("g {} 7 9 1", names::Owner { claim, session: "ab", of_quorum: false });
         let data = [slots::channel(listening.slot, "ab"), message];
@@ -380,7 +355,7 @@ mod tests {
     #[tokio::test]
     async fn an_owner_that_is_gone_makes_way_for_a_cluster_that_was_made_anew() {
         let target = Target::at(1);
-        let cluster = Cluster::at_nobody(target, Arc::default());
+        let cluster = Cluster::at_nobody(target);
         learn(&cluster, "127.0.0.1:1", 9);
         let anew = "a 127.0.0.1:2@1 master - 0 0 1 connected 0-16383";
         let told = [(); 2].map(|()| layout::parse(anew, &cluster.seeds[0], false).unwrap());

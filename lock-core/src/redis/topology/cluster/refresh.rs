@@ -168,7 +168,7 @@ impl Cluster {
         let Some(server) = self.server(addr.clone()) else { return Err(fault::strange("nothing")) };
         let mut command = Cmd::new();
         command.arg("CLUSTER").arg("NODES");
-        self.count();
+        self.session.count();
         let asking = timeout::within(NODE_WITHIN, server.send(&command, REQUEST_WITHIN));
         let answer = asking.await.map_err(|_| fault::timed_out(NODE_WITHIN))?;
         let answer = answer.map_err(|unserved| not_a_cluster(unserved.fault.into_fault()))?;
@@ -239,7 +239,7 @@ mod tests {
             _ => Some("+OK\r\n".into()),
         });
         *own.lock().unwrap() = port_now;
-        let cluster = Cluster::at_nobody(Target::at(port_now), Arc::default());
+        let cluster = Cluster::at_nobody(Target::at(port_now));
         cluster.look_now().await.unwrap();
         assert_eq!(looks.swap(0, Ordering::SeqCst), 1);
         let mut all = pin!(join_all((0..64).map(|_| cluster.look_now())));

@@ -64,7 +64,7 @@ impl Cluster {
         pushes: bool,
     ) -> Result<Vec<&'static str>, Fault> {
         let client = self.access.client(&addr.host())?;
-        let (channel, mut commands) = (channel(slot, self.session()), Pipeline::new());
+        let (channel, mut commands) = (channel(slot, &self.session.id), Pipeline::new());
         commands.cmd("ASKING");
         if pushes {
             commands.cmd("SSUBSCRIBE").arg(&channel).cmd("SUNSUBSCRIBE").arg(&channel);
@@ -84,7 +84,6 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::super::{Target, layout};
     use super::*;
@@ -94,7 +93,7 @@ mod tests {
     async fn an_error_at_connect_names_the_addresses_that_were_learnt() {
         let mut target = Target::at(2);
         target.access.login = Some(Login::new(Some("u".into()), "secret".into()));
-        let cluster = Cluster::at_nobody(target, Arc::default());
+        let cluster = Cluster::at_nobody(target);
         let nodes = "a 127.0.0.1:1@1 master - 0 0 1 connected 0-16383";
         cluster.learn(&layout::parse(nodes, &cluster.seeds[0], false).unwrap());
         let error = cluster.refused(true).await.unwrap_err();

@@ -43,10 +43,9 @@ pub(super) enum Lane {
 impl Server {
     pub(super) fn new(cluster: &Cluster, addr: Addr, client: Client) -> Self {
         let route = route::to(client.clone(), cluster.home.clone());
-        let main = Connection::standing(route.clone(), cluster.name.clone());
-        let tracking = Connection::tracking(route.clone(), cluster.inboxes.clone());
-        let (session, requests) = (cluster.session(), &cluster.requests);
-        let renewals = Renewals::new(tracking, session, requests, Shape::BySlot);
+        let main = Connection::standing(route.clone(), cluster.session.clone());
+        let tracking = Connection::tracking(route.clone(), cluster.session.clone());
+        let renewals = Renewals::new(tracking, cluster.session.clone(), Shape::BySlot);
         let pushes = Pushes::new(client, addr.clone(), cluster);
         Self { addr, main, lanes: Lanes::new(route), renewals, pushes }
     }

@@ -53,7 +53,7 @@ fn cutting() -> Cutting {
 async fn one_that_comes_back_does_so_also_where_it_ends_as_it_is_made() {
     let Cutting { port, asked, answers, cut } = cutting();
     let connection =
-        Connection::listening(route::to_port(port), None, "channel".into(), Arc::default());
+        Connection::listening(route::to_port(port), Session::of_test(), "channel".into());
     let first = tokio::spawn({
         let connection = connection.clone();
         async move { connection.get(REQUEST_WITHIN).await.map(drop) }
@@ -81,7 +81,7 @@ async fn one_that_comes_back_does_so_also_where_it_ends_as_it_is_made() {
 #[tokio::test]
 async fn one_task_brings_it_back_however_many_find_that_it_is_gone() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let connection = Connection::standing(route::to_port(nobody.port()), None);
+    let connection = Connection::standing(route::to_port(nobody.port()), Session::of_test());
     let home = connection.home().clone();
     assert!(connection.get(REQUEST_WITHIN).await.is_err());
     let tasks = async |count| {
