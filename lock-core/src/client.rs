@@ -3,6 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+
 use crate::backend::{Backend, Capabilities, ConnectError, Driver, DynBackend, Prefix};
 use crate::builder::LockBuilder;
 use crate::connect;
@@ -18,10 +20,13 @@ use crate::memory::Memory;
 use crate::options::{Background, LockOptions};
 #[cfg(feature = "deadpool")]
 use crate::redis::RedisPool;
-use crate::view::{BusyKey, Inspection, ShutdownReport, Stats};
+use crate::view::{BusyKey, Inspection, Inspections, KeyList, ShutdownReport, Stats};
 
 /// How many may wait for one key in one process, unless [`ClientBuilder`] says otherwise.
 const WAITERS_PER_KEY_MAX: usize = 10_000;
+
+/// Keys that the store is asked for at a time while all are inspected.
+const INSPECTED_AT_ONCE: usize = 16;
 
 static GLOBAL: OnceLock<LockClient> = OnceLock::new();
 
@@ -289,6 +294,43 @@ impl LockClient {
     pub async fn inspect<K: IntoKey>(&self, key: K) -> Result<Inspection, OperatorError> {
         let key = self.shared.checked(key.into_key())?;
         let answer = Served::new(&self.shared, self.shared.backend.inspect(&key)).await;
+        answer.map_err(|fault| UnavailableError::new(key, fault).into())
+    }
+
+    /// Asks the store which keys somebody holds or waits for, in any process, and who: of `max` keys at
+    /// most. Those of this client's [`prefix`](crate::ClientBuilder::prefix), if it has one.
+    ///
+    /// It is for people who watch a fleet: the store is asked once for each key, and once or more for
+    /// the list. Redis looks at all that is in the database, for up to 2 s.
+    ///
+    /// # Errors
+    ///
+    /// [`OperatorError`] when the store cannot list its keys
+    /// ([`Capabilities::listing`](crate::backend::Capabilities) says so beforehand), or does not answer.
+    /// The key that it names is `*`.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads.
+    pub async fn inspect_all(&self, max: usize) -> Result<Inspections, OperatorError> {
+        let key = Key::from_encoded("*").map_err(OperatorError::Key)?;
+        if !self.shared.capabilities.listing {
+            return Err(OperatorError::Unsupported { key, capability: "listing" });
+        }
+        let backend = &self.shared.backend;
+        let seen = async {
+            let KeyList { keys, is_whole } = backend.list(None, max).await?;
+            let each = keys.into_iter().map(|key| async {
+                let seen = backend.inspect(&key).await;
+                seen.map(|seen| (key, seen))
+            });
+            let seen = stream::iter(each).buffer_unordered(INSPECTED_AT_ONCE);
+            let mut keys: Vec<_> = seen.try_collect().await?;
+            keys.retain(|(_, seen)| !(seen.holders.is_empty() && seen.waiters.is_empty()));
+            keys.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+            Ok(Inspections { keys, is_whole })
+        };
+        let answer = Served::new(&self.shared, seen).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
     }
 

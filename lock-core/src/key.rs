@@ -97,6 +97,12 @@ impl Key {
         Self([prefix.as_str(), ":", self.as_str()].concat().into())
     }
 
+    /// This key as those below a prefix name it; `None` if it is not below.
+    pub(crate) fn within(&self, prefix: &Self) -> Option<Self> {
+        let below = self.0.strip_prefix(prefix.as_str())?.strip_prefix(':')?;
+        (!below.is_empty()).then(|| Self(below.into()))
+    }
+
     /// The encoded form, as every store and every log line has it.
     #[must_use]
     pub fn as_str(&self) -> &str {

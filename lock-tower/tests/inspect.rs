@@ -76,6 +76,7 @@ async fn every_route_asks_who_looks_before_anything_else() -> Test {
     let app = inspector(&locks).allow_force_release(|_, _| true).into_router::<()>();
     for (method, path) in [
         ("GET", "/locks"),
+        ("GET", "/locks?of=all"),
         ("GET", "/locks/events"),
         ("GET", "/locks/k"),
         ("DELETE", "/locks/k"),
@@ -185,6 +186,37 @@ async fn a_key_is_asked_of_the_store_which_knows_of_other_processes() -> Test {
     assert!(token >= guard.token().get(), "{seen}");
     assert!(seen["holders"][0]["lease_left_ms"].as_f64() > Some(0.0), "{seen}");
     assert_eq!(seen["waiters"].as_array().unwrap().len(), 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keys_of_all_processes_are_asked_of_the_store_once_in_two_seconds() -> Test {
+    let store = Memory::new();
+    let locks = LockClient::with_backend(store.clone());
+    let elsewhere = LockClient::builder_with(store).label("checkout@web-3").connect().await?;
+    let app = inspector(&locks).rows_max(2).into_router::<()>();
+    let seen = json(&app, "/locks?of=all").await;
+    assert_eq!((&seen["keys"], &seen["is_whole"]), (&json!([]), &json!(true)));
+    let _far = elsewhere.lock("far").await?;
+    let _near = locks.lock("near").await?;
+    drop(tokio::spawn(locks.lock("far").acquire()));
+    waiting(&locks, 1).await;
+    // However many look, and however often.
+    tokio::time::advance(ms(1_900)).await;
+    assert_eq!(json(&app, "/locks?of=all").await, seen);
+    tokio::time::advance(ms(200)).await;
+    let seen = json(&app, "/locks?of=all").await;
+    let [far, near] = &seen["keys"].as_array().unwrap()[..] else { panic!("{seen}") };
+    assert_eq!((&far["key"], &near["key"]), (&json!("far"), &json!("near")));
+    assert_eq!(far["holders"][0]["about"], "checkout@web-3");
+    assert_eq!(far["waiters"].as_array().unwrap().len(), 1);
+    assert_eq!((&seen["is_whole"], &seen["refresh_ms"]), (&json!(true), &json!(2_000.0)));
+    let _third = elsewhere.lock("third").await?;
+    tokio::time::advance(ms(2_000)).await;
+    let seen = json(&app, "/locks?of=all").await;
+    assert_eq!((seen["keys"].as_array().unwrap().len(), &seen["is_whole"]), (2, &json!(false)));
+    // Those of this process alone have no such bound on their age.
+    assert_eq!(json(&app, "/locks").await["keys"][0]["key"], "far");
     Ok(())
 }
 

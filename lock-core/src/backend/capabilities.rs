@@ -33,6 +33,8 @@ pub struct Capabilities {
     /// One who wants a key can take it from all who hold it, ahead of the line:
     /// [`Backend::forced`](super::Backend::forced).
     pub force_acquire: bool,
+    /// The keys that are busy in any process can be listed.
+    pub listing: bool,
     /// It can be a member of a [`Quorum`](crate::quorum::Quorum): its claims serve [`MemberClaim`].
     pub quorum: bool,
     /// A grant can wait for replicas: [`Terms::replicas`] is served.
@@ -64,6 +66,7 @@ impl Capabilities {
             revocation: false,
             force_release: false,
             force_acquire: false,
+            listing: false,
             quorum: false,
             replicas: false,
             in_process: false,

@@ -15,6 +15,7 @@ use super::{
     Renewal, Terms, Withdrawal,
 };
 use crate::key::Key;
+use crate::view::KeyList;
 
 /// A request of a claim, and the claim that it is for.
 pub(crate) type Request<A> = BoxFuture<'static, (Box<dyn DynClaim>, Result<A, Fault>)>;
@@ -70,6 +71,11 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>>;
     fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
     fn force_release<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
+    fn list<'a>(
+        &'a self,
+        within: Option<&'a Key>,
+        max: usize,
+    ) -> BoxFuture<'a, Result<KeyList, Fault>>;
     fn requests(&self) -> u64;
 
     /// What all keys are below at the store.
@@ -124,6 +130,14 @@ impl<B: Backend> DynBackend for B {
 
     fn force_release<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>> {
         Box::pin(Backend::force_release(self, key))
+    }
+
+    fn list<'a>(
+        &'a self,
+        within: Option<&'a Key>,
+        max: usize,
+    ) -> BoxFuture<'a, Result<KeyList, Fault>> {
+        Box::pin(Backend::list(self, within, max))
     }
 
     fn requests(&self) -> u64 {

@@ -213,7 +213,7 @@ use crate::key::Key;
 pub use crate::limits::{DURATION_MAX, PERMITS_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX};
 pub use crate::mode::Mode;
 pub use crate::token::TokenBlock;
-use crate::view::Inspection;
+use crate::view::{Inspection, KeyList};
 
 /// A lock service.
 pub trait Backend: Send + Sync + Debug + 'static {
@@ -276,6 +276,21 @@ pub trait Backend: Send + Sync + Debug + 'static {
     fn force_release(&self, key: &Key) -> impl Future<Output = Result<bool, Fault>> + Send {
         let what = format!("this store cannot take `{key}` away from its holder");
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
+    }
+
+    /// The keys that somebody holds or waits for, in any process: all, or those whose first segments
+    /// are `within`, and at most `max`.
+    ///
+    /// # Errors
+    ///
+    /// A refusal where [`Capabilities::listing`] does not hold.
+    fn list(
+        &self,
+        within: Option<&Key>,
+        max: usize,
+    ) -> impl Future<Output = Result<KeyList, Fault>> + Send {
+        let _ = (within, max);
+        std::future::ready(Err(Fault::new(FaultKind::Refused, "this store cannot list its keys")))
     }
 
     /// Requests sent to the store so far; 0 for a store in this process.

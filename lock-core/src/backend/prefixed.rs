@@ -9,6 +9,7 @@ use super::{
 };
 use crate::key::{Key, too_long};
 use crate::limits::PREFIX_BYTES_MAX;
+use crate::view::KeyList;
 
 /// A prefix that keys can be below.
 #[derive(Debug)]
@@ -87,6 +88,19 @@ impl DynBackend for Prefixed {
     fn force_release<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>> {
         let key = self.place(key);
         Box::pin(async move { self.store.force_release(&key).await })
+    }
+
+    fn list<'a>(
+        &'a self,
+        within: Option<&'a Key>,
+        max: usize,
+    ) -> BoxFuture<'a, Result<KeyList, Fault>> {
+        let place = within.map_or_else(|| self.prefix.clone(), |within| self.place(within));
+        Box::pin(async move {
+            let KeyList { keys, is_whole } = self.store.list(Some(&place), max).await?;
+            let keys = keys.iter().filter_map(|key| key.within(&self.prefix)).collect();
+            Ok(KeyList { keys, is_whole })
+        })
     }
 
     fn requests(&self) -> u64 {

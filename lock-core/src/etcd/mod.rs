@@ -75,7 +75,7 @@ use crate::backend::{
     Backend, Capabilities, ClaimId, ConnectError, Fault, Follower, StoreUrl, Terms,
 };
 use crate::key::Key;
-use crate::view::Inspection;
+use crate::view::{Inspection, KeyList};
 
 /// The shortest lease that is renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -127,6 +127,7 @@ impl Backend for Etcd {
             election: true,
             revocation: true,
             force_release: true,
+            listing: true,
             lease_min: LEASE_MIN,
             ..Capabilities::none()
         }
@@ -146,6 +147,10 @@ impl Backend for Etcd {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         operator::inspect(&self.sessions, key).await
+    }
+
+    async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {
+        operator::list(&self.sessions, within, max).await
     }
 
     async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {

@@ -1,5 +1,6 @@
 //! Inspecting the line of a key, asking its holders to leave, and making them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,7 +18,10 @@ use crate::backend::Fault;
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::token::FencingToken;
-use crate::view::{Holder, Inspection, Waiter};
+use crate::view::{Holder, Inspection, KeyList, Waiter};
+
+/// The names of claims in one page of a list.
+const LISTED_AT_ONCE: i64 = 1_000;
 
 async fn line(sessions: &Sessions, key: &Key, until: Instant) -> Result<Line, Fault> {
     let prefix = prefix(sessions, key);
@@ -37,6 +41,46 @@ pub(super) async fn inspect(sessions: &Sessions, key: &Key) -> Result<Inspection
         waiter.with_about(place.about.shown())
     });
     Ok(Inspection::new(holders.collect::<Vec<_>>(), waiters.collect()))
+}
+
+/// The keys with a line, by their names below the path: a page of claims at a time, and behind the
+/// last of them all that stand in its line are passed over.
+pub(super) async fn list(
+    sessions: &Sessions,
+    within: Option<&Key>,
+    max: usize,
+) -> Result<KeyList, Fault> {
+    let (root, until) = (&sessions.links.target.root, clock::now().plus(REQUEST_WITHIN));
+    let path = within.map_or_else(|| root.clone(), |within| format!("{root}{within}:"));
+    let mut range = Range::prefix(path.as_bytes());
+    if path.is_empty() {
+        // All that there is, from the first byte on.
+        range = Range { begin: vec![0], end: vec![0] };
+    }
+    let mut found = BTreeSet::new();
+    while found.len() <= max {
+        let page = sessions.links.read(range.names(LISTED_AT_ONCE), until).await;
+        let names = page.map_err(Failure::into_fault)?.kvs;
+        let keys = || names.iter().map(|name| key_of(root, &name.key));
+        found.extend(keys().flatten());
+        match keys().next_back() {
+            Some(Some(last)) if names.len() as i64 == LISTED_AT_ONCE => {
+                range.begin = format!("{root}{last}0").into_bytes();
+            }
+            // A name of others in which no key can be read.
+            Some(None) if names.len() as i64 == LISTED_AT_ONCE => {
+                range.begin = [names[names.len() - 1].key.as_slice(), &[0]].concat();
+            }
+            _ => return Ok(KeyList::new(found, max, true)),
+        }
+    }
+    Ok(KeyList::new(found, max, false))
+}
+
+/// The key in whose line this name is; `None` if it is in none.
+fn key_of(root: &str, name: &[u8]) -> Option<Key> {
+    let below = std::str::from_utf8(name).ok()?.strip_prefix(root)?;
+    Key::from_encoded(below.split_once('/')?.0).ok()
 }
 
 /// An operator's wish for a holder.

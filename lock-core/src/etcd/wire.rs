@@ -40,6 +40,8 @@ pub(super) struct RangeRequest {
     pub(super) sort_order: i32,
     #[prost(enumeration = "SortTarget", tag = "6")]
     pub(super) sort_target: i32,
+    #[prost(bool, tag = "8")]
+    pub(super) keys_only: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
@@ -209,7 +211,14 @@ impl Range {
             limit,
             sort_order: SortOrder::Ascend.into(),
             sort_target: SortTarget::Create.into(),
+            keys_only: false,
         }
+    }
+
+    /// Reads the first of their names, in the order of these.
+    pub(super) fn names(&self, limit: i64) -> RangeRequest {
+        let sort_target = SortTarget::Key.into();
+        RangeRequest { sort_target, keys_only: true, ..self.read(limit) }
     }
 }
 

@@ -35,7 +35,7 @@ use store::{Moment, Store};
 use crate::backend::{Backend, Capabilities, ClaimId, Fault, Follower, Terms};
 use crate::ground::clock;
 use crate::key::Key;
-use crate::view::Inspection;
+use crate::view::{Inspection, KeyList};
 
 /// Stores by name, as long as a client of theirs lives.
 static NAMED: OnceLock<Mutex<HashMap<String, Weak<Store>>>> = OnceLock::new();
@@ -106,6 +106,7 @@ impl Backend for Memory {
             revocation: true,
             force_release: true,
             force_acquire: true,
+            listing: true,
             shared: true,
             permits: true,
             election: true,
@@ -134,6 +135,10 @@ impl Backend for Memory {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         Ok(self.store.inspect(key))
+    }
+
+    async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {
+        Ok(self.store.list(within, max))
     }
 
     async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {

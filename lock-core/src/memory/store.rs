@@ -11,7 +11,7 @@ use crate::backend::{ClaimId, Terms};
 use crate::ground::{clock, wall};
 use crate::key::Key;
 use crate::token::{FencingToken, TokenBlock};
-use crate::view::{Holder, Inspection, Leader, Waiter};
+use crate::view::{Holder, Inspection, KeyList, Leader, Waiter};
 
 use super::member::{Gate, Member};
 
@@ -179,6 +179,14 @@ impl Store {
             Waiter::new(place.claim.to_string()).with_mode(place.mode).with_about(about)
         };
         Inspection::new(holders, entry.line().map(waiter).collect())
+    }
+
+    pub(super) fn list(&self, within: Option<&Key>, max: usize) -> KeyList {
+        let state = self.state();
+        let now = state.tokens.since(clock::now());
+        let busy = state.keys.iter().filter(|(_, entry)| !entry.is_idle(now)).map(|(key, _)| key);
+        let busy = busy.filter(|key| within.is_none_or(|within| key.within(within).is_some()));
+        KeyList::new(busy.cloned(), max, true)
     }
 }
 

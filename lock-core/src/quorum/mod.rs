@@ -107,7 +107,7 @@ use crate::backend::{
 use crate::ground::wall;
 use crate::key::Key;
 use crate::limits::KEY_BYTES_MAX;
-use crate::view::Inspection;
+use crate::view::{Inspection, KeyList};
 
 /// A store that grants a key where a majority of its members, stores of their own, has granted it.
 #[doc(alias = "redlock")]
@@ -307,6 +307,7 @@ impl<B: Backend<Claim: MemberClaim>> Backend for Quorum<B> {
             fencing: true,
             push: self.promise(|member| member.push),
             force_release: self.promise(|member| member.force_release),
+            listing: self.promise(|member| member.listing),
             in_process: self.promise(|member| member.in_process),
             lease_min: each().map(|member| member.lease_min).max().unwrap_or(Duration::ZERO),
             lease_max: self.members.lease_max,
@@ -321,6 +322,10 @@ impl<B: Backend<Claim: MemberClaim>> Backend for Quorum<B> {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         report::inspect(&self.members, key).await
+    }
+
+    async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {
+        report::list(&self.members, within, max).await
     }
 
     /// Takes the key away at every member that answers; a majority must. One that does not goes on

@@ -1,5 +1,6 @@
 //! The holder of a key at a majority, and the state of each member. A key is taken away here, too.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use futures_util::future::join_all;
@@ -9,7 +10,7 @@ use super::membership::{MembershipState, Standing};
 use crate::backend::{Backend, Fault, FaultKind};
 use crate::ground::clock;
 use crate::key::Key;
-use crate::view::{Holder, Inspection, MemberHealth, MemberState, Waiter};
+use crate::view::{Holder, Inspection, KeyList, MemberHealth, MemberState, Waiter};
 
 /// The digits of a claim's id that its places at members have in common.
 const CLAIM_DIGITS: usize = 24;
@@ -19,19 +20,36 @@ type Answer = Result<Inspection, Fault>;
 pub(super) async fn inspect<B: Backend>(members: &Members<B>, key: &Key) -> Answer {
     let answers = join_all(members.all.iter().map(|member| member.inspect(key))).await;
     let majority = answers.len() / 2 + 1;
-    let seen: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().ok()).collect();
-    if seen.len() < majority {
-        let down = answers.len() - seen.len();
-        let why = answers.iter().find_map(|answer| answer.as_ref().err());
-        let why = why.map(|fault| format!(", one says: {fault}")).unwrap_or_default();
-        let what =
-            format!("{down} of the {} members of the quorum do not answer{why}", answers.len());
-        return Err(Fault::new(FaultKind::Transient, what));
-    }
+    let seen = of_majority(&answers)?;
     let holder = holder(&seen, majority);
     let claim = holder.as_ref().map(|holder| holder.claim.as_str());
     let health = health(members.membership.as_deref(), &answers, claim);
     Ok(Inspection::new(holder, waiters(&seen, majority)).with_members(health))
+}
+
+/// The keys that are held or waited for at any member: who holds them is an inspection's to tell.
+pub(super) async fn list<B: Backend>(
+    members: &Members<B>,
+    within: Option<&Key>,
+    max: usize,
+) -> Result<KeyList, Fault> {
+    let answers = join_all(members.all.iter().map(|member| member.list(within, max))).await;
+    let lists = of_majority(&answers)?;
+    let keys: BTreeSet<_> = lists.iter().flat_map(|list| &list.keys).cloned().collect();
+    Ok(KeyList::new(keys, max, lists.iter().all(|list| list.is_whole)))
+}
+
+/// What the members answered, of whom a majority must.
+fn of_majority<A>(answers: &[Result<A, Fault>]) -> Result<Vec<&A>, Fault> {
+    let answered: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().ok()).collect();
+    let down = answers.len() - answered.len();
+    if answered.len() > down {
+        return Ok(answered);
+    }
+    let why = answers.iter().find_map(|answer| answer.as_ref().err());
+    let why = why.map(|fault| format!(", one says: {fault}")).unwrap_or_default();
+    let what = format!("{down} of the {} members of the quorum do not answer{why}", answers.len());
+    Err(Fault::new(FaultKind::Transient, what))
 }
 
 /// `true` if anybody held it at a majority of the members.

@@ -99,7 +99,7 @@ use crate::backend::{
 use crate::ground::clock;
 use crate::key::Key;
 use crate::quorum::{MembershipConfig, Quorum};
-use crate::view::Inspection;
+use crate::view::{Inspection, KeyList};
 
 /// The shortest lease that is renewed in time over a network.
 const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -246,6 +246,7 @@ impl Backend for Redis {
             election: true,
             force_release: true,
             force_acquire: true,
+            listing: true,
             // A cluster is one member at most, and no quorum of its masters.
             quorum: self.servers.cluster().is_none(),
             replicas: true,
@@ -272,6 +273,10 @@ impl Backend for Redis {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         operator::inspect(&self.servers, key).await
+    }
+
+    async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {
+        operator::list(&self.servers, within, max).await
     }
 
     async fn force_release(&self, key: &Key) -> Result<bool, Fault> {

@@ -54,6 +54,7 @@ macro_rules! backend {
                     revocation: true,
                     force_release: true,
                     force_acquire: true,
+                    listing: true,
                     shared: true,
                     permits: true,
                     election: true,
@@ -82,6 +83,14 @@ macro_rules! backend {
             async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
                 let key = key.clone();
                 self.store.ask(REQUEST, |store, by| async move { store.inspect(key, by).await }).await
+            }
+
+            async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {
+                let within = within.cloned();
+                let list = self
+                    .store
+                    .ask(REQUEST, move |store, by| async move { store.list(within, max, by).await });
+                list.await
             }
 
             async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {
@@ -142,4 +151,4 @@ pub(in crate::sql) use crate::key::Key;
 pub(in crate::sql) use crate::sql::claim::LeaseClaim;
 pub(in crate::sql) use crate::sql::follower::LeaseFollower;
 pub(in crate::sql) use crate::sql::store::{REQUEST, Store};
-pub(in crate::sql) use crate::view::Inspection;
+pub(in crate::sql) use crate::view::{Inspection, KeyList};

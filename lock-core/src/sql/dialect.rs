@@ -80,6 +80,15 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
         by: Instant,
     ) -> impl Future<Output = Result<Vec<(String, Row)>, Fault>> + Send;
 
+    /// The names of rows that are held or waited for, of those in a range: so many at most, in their
+    /// order. One that was given back just now may be among them.
+    fn busy(
+        &self,
+        within: &Within,
+        most: usize,
+        by: Instant,
+    ) -> impl Future<Output = Result<Vec<String>, Fault>> + Send;
+
     /// A mark that differs from the last one if others may have written in between; `None` where
     /// there can be no others. It is asked for only while the store looks.
     fn mark(&self, by: Instant) -> impl Future<Output = Result<Option<i64>, Fault>> + Send;
@@ -88,6 +97,25 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
     /// how many.
     fn sweep(&self, idle: Duration, by: Instant)
     -> impl Future<Output = Result<u64, Fault>> + Send;
+}
+
+/// The names from one on, and before another.
+#[derive(Debug, Clone)]
+pub(super) struct Within {
+    pub(super) from: String,
+    pub(super) before: String,
+}
+
+impl Within {
+    /// The names of the keys below a prefix, or of all.
+    pub(super) fn of(prefix: Option<&Key>) -> Self {
+        match prefix {
+            // The byte behind `:`.
+            Some(prefix) => Self { from: format!("{prefix}:"), before: format!("{prefix};") },
+            // Keys are visible ASCII.
+            None => Self { from: String::new(), before: "\u{7f}".into() },
+        }
+    }
 }
 
 /// Where statements are polled.

@@ -18,6 +18,8 @@ pub(super) struct Statements {
     pub(super) read: Arc<str>,
     /// Given the keys; answers `COLUMNS` and the key of each that is there.
     pub(super) read_all: Arc<str>,
+    /// Given the first name, the one behind the last, and the most rows; answers names.
+    pub(super) busy: Arc<str>,
     /// Given the key and `COLUMNS`; the rows that it writes are counted.
     pub(super) insert: Arc<str>,
     /// As [`insert`](Self::insert), and given the version of the row that it is put in place of.

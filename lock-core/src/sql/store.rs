@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::changes::{Changes, Unread};
-use super::dialect::{Ask, Dialect, Polls, Seen};
+use super::dialect::{Ask, Dialect, Polls, Seen, Within};
 use super::errands::Errands;
 use super::fault::DatabaseError;
 use super::news::is_news;
@@ -19,7 +19,7 @@ use crate::backend::{
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::token::FencingToken;
-use crate::view::{Holder, Inspection, Leader, Waiter};
+use crate::view::{Holder, Inspection, KeyList, Leader, Waiter};
 
 /// How long a request may take.
 pub(super) const REQUEST: Duration = Duration::from_secs(2);
@@ -227,6 +227,18 @@ impl<D: Dialect> Store<D> {
         let is_due = |place: &&Place<With>| place.due.is_none_or(|due| now < due);
         let waiters = entry.line().filter(is_due).map(waiter).collect();
         Ok(Inspection::new(holders, waiters))
+    }
+
+    pub(super) async fn list(
+        &self,
+        within: Option<Key>,
+        max: usize,
+        by: Instant,
+    ) -> Result<KeyList, Fault> {
+        let names =
+            self.dialect.busy(&Within::of(within.as_ref()), max.saturating_add(1), by).await?;
+        // Rows of whoever else writes into the table may have names that are no keys.
+        Ok(KeyList::new(names.iter().filter_map(|name| Key::from_encoded(name).ok()), max, true))
     }
 
     pub(super) async fn request_revoke(&self, key: Key, by: Instant) -> Result<bool, Fault> {

@@ -11,7 +11,7 @@ use crate::backend::{
     Follower, Listening, Renewal, Request, Terms, Withdrawal,
 };
 use crate::key::Key;
-use crate::view::Inspection;
+use crate::view::{Inspection, KeyList};
 
 /// Any [`Backend`], type-erased. Cheap to clone; the clones are one process to the store.
 #[derive(Debug, Clone)]
@@ -57,6 +57,10 @@ impl Backend for AnyBackend {
 
     async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
         self.0.force_release(key).await
+    }
+
+    async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {
+        self.0.list(within, max).await
     }
 
     fn requests(&self) -> u64 {

@@ -13,7 +13,7 @@ use crate::backend::{
 };
 use crate::ground::clock;
 use crate::key::Key;
-use crate::view::Inspection;
+use crate::view::{Inspection, KeyList};
 
 /// A verb of a [`Claim`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -307,6 +307,10 @@ impl<B: Backend> Backend for Scripted<B> {
 
     async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
         self.inner.force_release(key).await
+    }
+
+    async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {
+        self.inner.list(within, max).await
     }
 
     fn requests(&self) -> u64 {

@@ -95,7 +95,7 @@ use crate::backend::{
     Backend, Capabilities, ClaimId, ConnectError, Fault, Follower, StoreUrl, Terms,
 };
 use crate::key::Key;
-use crate::view::Inspection;
+use crate::view::{Inspection, KeyList};
 
 /// The shortest lease that is renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -195,6 +195,7 @@ impl Backend for ZooKeeper {
             election: is_alone,
             revocation: true,
             force_release: true,
+            listing: true,
             quorum: true,
             lease_min: LEASE_MIN,
             ..Capabilities::none()
@@ -215,6 +216,10 @@ impl Backend for ZooKeeper {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         line::inspect::inspect(&self.sessions, key).await
+    }
+
+    async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {
+        line::inspect::list(&self.sessions, within, max).await
     }
 
     async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {

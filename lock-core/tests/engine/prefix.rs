@@ -9,6 +9,7 @@ use lock_core::{AcquireError, LockClient};
 
 use tokio::time::timeout;
 
+use crate::mute::Mute;
 use crate::{Test, secs, settle};
 
 /// Two clients of one store, the first of which has a prefix.
@@ -114,4 +115,29 @@ async fn claims_say_who_asks_and_a_label_has_bounds() -> Test {
         assert!(matches!(error, ConnectError::Label { bytes } if bytes == bad.len()), "{error}");
     }
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_busy_keys_are_inspected_of_those_below_the_prefix() -> Test {
+    let (below, all) = clients().await?;
+    let (_held, _beside) = (below.lock("order:42").await?, all.lock("order:42").await?);
+    let waiting = tokio::spawn(below.lock("order:42").wait(secs(600)).acquire());
+    settle().await;
+    let seen = below.inspect_all(9).await?;
+    let [(key, inspection)] = &seen.keys[..] else { panic!("{seen:?}") };
+    assert_eq!((key.as_str(), inspection.holders.len(), seen.is_whole), ("order:42", 1, true));
+    let seen = all.inspect_all(9).await?;
+    let keys: Vec<_> = seen.keys.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(keys, ["order:42", "staging:eu:order:42"]);
+    let some = all.inspect_all(1).await?;
+    assert!(some.keys.len() == 1 && !some.is_whole);
+    waiting.abort();
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_keys_are_not_asked_for_where_the_store_cannot_list_them() {
+    let cannot = LockClient::with_backend(Mute::new(|capabilities| capabilities.listing = false));
+    let error = cannot.inspect_all(9).await.unwrap_err();
+    assert!(error.is_unsupported() && error.to_string().contains("listing"), "{error}");
 }

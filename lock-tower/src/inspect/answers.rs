@@ -1,12 +1,12 @@
 //! Answers: those that nobody keeps, and refusals.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use axum_core::body::Body;
 use axum_core::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
+use lock_core::error::OperatorError;
 use lock_core::problem::Problem;
 use serde_json::Value;
 
@@ -18,9 +18,18 @@ pub(super) fn bad_key(detail: &str) -> Response {
 }
 
 /// The store's own words are for those who may see the locks: no URL and no password is in them.
-pub(super) fn unavailable(error: &dyn std::error::Error) -> Response {
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    refuse(status, "inspect_unavailable", &error.to_string(), Some(STORE_RETRY_AFTER))
+pub(super) fn failed(error: &OperatorError) -> Response {
+    let detail = error.to_string();
+    match error {
+        OperatorError::Key(_) => bad_key(&detail),
+        OperatorError::Unsupported { .. } => {
+            refuse(StatusCode::NOT_IMPLEMENTED, "inspect_unsupported", &detail, None)
+        }
+        _ => {
+            let (status, after) = (StatusCode::SERVICE_UNAVAILABLE, Some(STORE_RETRY_AFTER));
+            refuse(status, "inspect_unavailable", &detail, after)
+        }
+    }
 }
 
 pub(super) fn refuse(
@@ -42,7 +51,7 @@ pub(super) fn json_answer(value: &Value) -> Response {
 }
 
 /// An answer that nobody keeps.
-pub(super) fn text_answer(kind: &'static str, text: impl Into<Cow<'static, str>>) -> Response {
+pub(super) fn text_answer(kind: &'static str, text: impl Into<Body>) -> Response {
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(kind)),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),

@@ -10,6 +10,7 @@ use http::request::Parts;
 use lock_core::{Key, LockClient};
 use tokio::time::Instant;
 
+use super::fleet;
 use crate::permits::Permits;
 
 /// Streams of events that are open at a time.
@@ -35,4 +36,5 @@ pub(super) struct Desk<V> {
     pub(super) ended: Ended,
     /// The last snapshot that was streamed, and when it was made.
     pub(super) last: Mutex<Option<(Instant, Bytes)>>,
+    pub(super) fleet: fleet::Last,
 }

@@ -12,7 +12,7 @@ use http::request::Parts;
 use lock_core::{Key, LockClient};
 
 use super::desk::Desk;
-use super::routes;
+use super::{fleet, routes};
 
 const REFRESH: Duration = Duration::from_secs(1);
 const REFRESH_MIN: Duration = Duration::from_millis(100);
@@ -45,6 +45,7 @@ where
         viewers: Arc::default(),
         ended,
         last: Mutex::default(),
+        fleet: fleet::Last::default(),
     })
 }
 
@@ -69,8 +70,8 @@ impl<V: Send + Sync + 'static> Inspector<V> {
         self
     }
 
-    /// How many busy keys are listed (default 200, at least 1): those with the most waiters. The
-    /// others are counted.
+    /// How many busy keys are listed (default 200, at least 1): of this process those with the most
+    /// waiters, and the others are counted; of all processes those that the store tells first.
     pub fn rows_max(mut self, rows: usize) -> Self {
         self.0.rows_max = rows.max(1);
         self

@@ -7,6 +7,7 @@
 //! | route | answers |
 //! |---|---|
 //! | `GET /locks` | the busy keys of this process, as JSON; as a page where `Accept` prefers `text/html` |
+//! | `GET /locks?of=all` | the busy keys of all processes, as the store says, as JSON |
 //! | `GET /locks/events` | the same as server-sent events, where `Accept` is `text/event-stream` |
 //! | `GET /locks/{key}` | who holds a key and who waits for it in all processes, as the store says |
 //! | `DELETE /locks/{key}` | takes the key away from its holder, where that is [allowed](Inspector::allow_force_release) |
@@ -48,8 +49,9 @@
 //!
 //! Nothing while nobody looks. While somebody has the page open, the busy keys of this process are
 //! written out once per [refresh](Inspector::refresh). Those who look at the same time share what
-//! was written. The store is asked only for a key that somebody has opened. At most 32 streams are
-//! open at a time. They end as soon as the lock client is shut down, or [when told
+//! was written. The store is asked for a key that somebody has opened, and for those of all processes
+//! while somebody looks at them: once every 2 s at most, see
+//! [`inspect_all`](lock_core::LockClient::inspect_all). At most 32 streams are open at a time. They end as soon as the lock client is shut down, or [when told
 //! to](Inspector::until): a graceful shutdown of the server does not wait for them, and
 //! [`LockClient::shutdown`](lock_core::LockClient::shutdown) has the recipe.
 //!
@@ -65,7 +67,7 @@
 //! | the key is empty, too long or not encoded | 400 | `inspect_key` |
 //! | forced release is not allowed here, or not to this viewer | 403 | `inspect_read_only`, `inspect_forbidden` |
 //! | the request to `DELETE` is not known to come from this page | 403 | `inspect_cross_site` |
-//! | the store cannot take a key away | 501 | `inspect_unsupported` |
+//! | the store cannot take a key away, or list its keys | 501 | `inspect_unsupported` |
 //! | the store did not answer | 503 | `inspect_unavailable` |
 //! | too many streams of events | 429 | `inspect_viewers` |
 
@@ -74,6 +76,7 @@
 // - `inspector`: the options. `routes`: the routes. `desk`: the state that all requests share.
 // - `access`: who may look, and who may act. `accept`: the kind of answer a client prefers.
 // - `answers`, `view`: the answers, and their JSON. `events`: snapshots as server-sent events.
+// - `fleet`: the busy keys of all processes.
 // - `page`: the three files of the page.
 
 mod accept;
@@ -81,6 +84,7 @@ mod access;
 mod answers;
 mod desk;
 mod events;
+mod fleet;
 mod inspector;
 mod page;
 mod routes;

@@ -7,6 +7,8 @@ const $ = (id) => document.getElementById(id);
 
 const rows = new Map(); // key -> the elements of its row
 let snapshot = null;
+let fleet = null; // the store's busy keys, while those of all processes are shown
+let fleetTimer = null;
 let source = null;
 let opened = null; // the key whose details are shown
 let openedTimer = null;
@@ -29,7 +31,7 @@ function time(ms) {
   return `${Math.floor(ms / 60000)} min ${Math.round(ms / 1000) % 60} s`;
 }
 
-const pair = (seen) => (seen ? `${time(seen.p50_ms)} / ${time(seen.p99_ms)}` : '–');
+const pair = (seen) => `${time(seen.p50_ms)} / ${time(seen.p99_ms)}`;
 const count = (n) => n.toLocaleString('en');
 const put = (cell, text) => { if (cell.textContent !== text) cell.textContent = text; };
 
@@ -54,20 +56,60 @@ function showStats(stats) {
   }
 }
 
-// By what the keys are sorted; without a function they stand as the server lists them.
+// By what the keys are sorted.
 const ORDERS = {
-  line: null,
+  line: (a, b) => b.waiters - a.waiters || ORDERS.key(a, b),
   key: (a, b) => (a.key < b.key ? -1 : 1),
   held: (a, b) => (b.hold?.held_ms ?? -1) - (a.hold?.held_ms ?? -1),
   lease: (a, b) => (a.hold?.lease_left_ms ?? Number.MAX_VALUE) - (b.hold?.lease_left_ms ?? Number.MAX_VALUE),
-  refused: (a, b) => b.refused - a.refused,
+  refused: (a, b) => (b.refused ?? -1) - (a.refused ?? -1),
   holds: (a, b) => (b.holds?.p99_ms ?? -1) - (a.holds?.p99_ms ?? -1),
   waits: (a, b) => (b.waits?.p99_ms ?? -1) - (a.waits?.p99_ms ?? -1),
 };
 
+const isOfAll = () => $('scope').value === 'all';
+const where = () => (isOfAll() ? 'held by' : 'here');
+
+// What the store says of each key, with what this process knows of it.
+function ofAll() {
+  const here = new Map(snapshot.keys.map((busy) => [busy.key, busy]));
+  return fleet.keys.map(({ key, holders, waiters }) => {
+    const [holder, ...others] = holders;
+    const busy = here.get(key);
+    const by = holder ? (holder.about ?? holder.claim) : '';
+    return {
+      refused: null, holds: null, waits: null, ...busy, key,
+      waiters: waiters.length,
+      by: others.length ? `${by} and ${count(others.length)} more` : by,
+      hold: holder ? { ...holder, held_ms: busy?.hold?.held_ms ?? null } : null,
+    };
+  });
+}
+
+async function survey() {
+  clearTimeout(fleetTimer);
+  if (!isOfAll()) {
+    fleet = null;
+    show();
+    return;
+  }
+  let every = OPEN_EVERY_MS;
+  try {
+    const asked = await fetch(`${base}?of=all`, { headers: { accept: 'application/json' } });
+    fleet = await answerOf(asked);
+    every = fleet.refresh_ms;
+  } catch (error) {
+    say(error.message);
+  }
+  show();
+  if (!document.hidden && !paused) {
+    clearTimeout(fleetTimer);
+    fleetTimer = setTimeout(survey, every);
+  }
+}
+
 function sorted(keys) {
-  const order = ORDERS[$('sort').value];
-  return order ? [...keys].sort(order) : keys;
+  return [...keys].sort(ORDERS[$('sort').value]);
 }
 
 function makeRow(key) {
@@ -86,7 +128,9 @@ function makeRow(key) {
   toggle.addEventListener('click', () => open(opened === key ? null : key));
   keyCell.append(toggle);
   const tag = el('span', '', 'tag');
-  cell('here').append(tag);
+  const by = el('span', '', 'by');
+  const who = cell('here');
+  who.append(tag, ' ', by);
   const waiters = cell('waiters', 'n');
   const lease = cell('lease left');
   const meter = el('meter');
@@ -96,7 +140,7 @@ function makeRow(key) {
   bar.append(meter, ' ', left);
   lease.append(bar);
   const parts = {
-    row, toggle, tag, waiters, lease, bar, meter, left,
+    row, toggle, who, tag, by, waiters, lease, bar, meter, left,
     held: cell('held for', 'n'), token: cell('token', 'n mono'), refused: cell('refused', 'n'),
     holds: cell('hold p50 / p99', 'n'), waits: cell('wait p50 / p99', 'n'),
     detail: null,
@@ -110,12 +154,14 @@ function fill(parts, busy) {
   const kind = hold ? 'held' : busy.waiters > 0 ? 'waiting' : 'asking';
   put(parts.tag, kind === 'asking' ? 'asking the store' : kind);
   parts.tag.className = `tag ${kind}`;
+  parts.who.dataset.label = where();
+  put(parts.by, busy.by ?? '');
   put(parts.waiters, count(busy.waiters));
-  parts.bar.hidden = !hold;
-  parts.lease.toggleAttribute('data-empty', !hold);
-  parts.held.toggleAttribute('data-empty', !hold);
-  parts.token.toggleAttribute('data-empty', !hold);
-  if (hold) {
+  // Not every store tells when a lease ends.
+  const isTimed = hold?.lease_left_ms !== undefined && hold?.lease_left_ms !== null;
+  parts.bar.hidden = !isTimed;
+  parts.lease.toggleAttribute('data-empty', !isTimed);
+  if (isTimed) {
     const full = Math.max(leases.get(busy.key) ?? 0, hold.lease_left_ms);
     leases.set(busy.key, full);
     parts.meter.max = full || 1;
@@ -123,23 +169,29 @@ function fill(parts, busy) {
     parts.meter.value = hold.lease_left_ms;
     put(parts.left, time(hold.lease_left_ms));
   }
-  put(parts.held, hold ? time(hold.held_ms) : '');
-  put(parts.token, hold ? hold.token : '');
-  put(parts.refused, count(busy.refused));
-  put(parts.holds, pair(busy.holds));
-  put(parts.waits, pair(busy.waits));
-  parts.holds.toggleAttribute('data-empty', !busy.holds);
-  parts.waits.toggleAttribute('data-empty', !busy.waits);
+  fillWith(parts.held, hold?.held_ms, time);
+  fillWith(parts.token, hold?.token, (token) => token);
+  fillWith(parts.refused, busy.refused, count);
+  fillWith(parts.holds, busy.holds, pair);
+  fillWith(parts.waits, busy.waits, pair);
+}
+
+// A cell of which nothing is known is not shown on a phone.
+function fillWith(cell, value, text) {
+  const isEmpty = value === null || value === undefined;
+  put(cell, isEmpty ? '–' : text(value));
+  cell.toggleAttribute('data-empty', isEmpty);
 }
 
 function show() {
   if (!snapshot) return;
+  const keys = isOfAll() && fleet ? ofAll() : snapshot.keys;
   const wanted = $('filter').value.toLowerCase();
   const body = $('keys');
   const seen = new Set();
   const focused = document.activeElement;
   let next = body.firstElementChild;
-  for (const busy of sorted(snapshot.keys)) {
+  for (const busy of sorted(keys)) {
     if (wanted && !busy.key.toLowerCase().includes(wanted)) continue;
     seen.add(busy.key);
     const parts = rows.get(busy.key) ?? makeRow(busy.key);
@@ -169,9 +221,14 @@ function show() {
   $('prefix').hidden = !snapshot.prefix;
   put($('prefix'), snapshot.prefix ? `below ${snapshot.prefix}:` : '');
   $('none').hidden = rows.size > 0;
+  $('scope').hidden = !snapshot.listing;
+  put($('where'), where());
+  $('table').classList.toggle('of-all', isOfAll());
   const note = $('note');
-  note.hidden = snapshot.keys_omitted === 0;
-  put(note, `${count(snapshot.keys_omitted)} more keys with fewer waiters are not listed.`);
+  note.hidden = isOfAll() ? fleet?.is_whole ?? true : snapshot.keys_omitted === 0;
+  put(note, isOfAll()
+    ? 'There are more busy keys than are listed.'
+    : `${count(snapshot.keys_omitted)} more keys with fewer waiters are not listed.`);
   showStats(snapshot.stats);
 }
 
@@ -320,10 +377,12 @@ function attend() {
     source?.close();
     source = null;
     clearTimeout(openedTimer);
+    clearTimeout(fleetTimer);
     return;
   }
   if (!source) connect();
   if (opened) look(opened);
+  if (isOfAll()) survey();
 }
 
 function pause() {
@@ -355,14 +414,23 @@ function escape(typing) {
   }
 }
 
-const KEYS = { j: () => step(1), k: () => step(-1), p: pause, '/': () => $('filter').focus() };
+function changeScope() {
+  const scope = $('scope');
+  if (scope.hidden) return;
+  scope.value = isOfAll() ? 'here' : 'all';
+  survey();
+}
+
+const KEYS = {
+  j: () => step(1), k: () => step(-1), a: changeScope, p: pause, '/': () => $('filter').focus(),
+};
 
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || $('confirm').open) return;
   const typing = event.target === $('filter');
   if (event.key === 'Escape') {
     escape(typing);
-  } else if (!typing && event.target !== $('sort') && Object.hasOwn(KEYS, event.key)) {
+  } else if (!typing && event.target.tagName !== 'SELECT' && Object.hasOwn(KEYS, event.key)) {
     event.preventDefault();
     KEYS[event.key]();
   }
@@ -370,5 +438,6 @@ document.addEventListener('keydown', (event) => {
 document.addEventListener('visibilitychange', attend);
 $('filter').addEventListener('input', show);
 $('sort').addEventListener('change', show);
+$('scope').addEventListener('change', survey);
 $('pause').addEventListener('click', pause);
 connect();

@@ -10,15 +10,14 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum_core::response::Response;
 use http::header::VARY;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use lock_core::Key;
-use lock_core::error::OperatorError;
 use serde_json::json;
 
 use super::accept::{self, Kind};
-use super::answers::{bad_key, json_answer, refuse, unavailable};
+use super::answers::{bad_key, failed, json_answer, refuse};
 use super::desk::{Desk, VIEWERS_MAX};
-use super::{access, events, page, view};
+use super::{access, events, fleet, page, view};
 
 /// Streams end by themselves before long.
 const VIEWERS_RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -41,9 +40,11 @@ where
         .with_state(desk)
 }
 
-async fn list<V>(State(desk): Shared<V>, headers: HeaderMap) -> Response {
+/// The busy keys of this process, or `?of=all` those of all.
+async fn list<V>(State(desk): Shared<V>, uri: Uri, headers: HeaderMap) -> Response {
     let mut answer = match accept::preferred(&headers) {
         Kind::Html => page::document(),
+        _ if uri.query() == Some("of=all") => fleet::answer(&desk).await,
         Kind::Json | Kind::Events => json_answer(&view::snapshot(&desk)),
     };
     answer.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
@@ -65,8 +66,7 @@ where
     }
     match desk.locks.inspect(&key).await {
         Ok(seen) => json_answer(&view::inspection(&key, &seen)),
-        Err(OperatorError::Key(error)) => bad_key(&error.to_string()),
-        Err(error) => unavailable(&error),
+        Err(error) => failed(&error),
     }
 }
 
@@ -108,12 +108,7 @@ async fn release<V>(
             tracing::warn!(%key, released, "a key was taken away through the inspector");
             json_answer(&json!({ "key": key.as_str(), "released": released }))
         }
-        Err(OperatorError::Key(error)) => bad_key(&error.to_string()),
-        Err(error @ OperatorError::Unsupported { .. }) => {
-            let status = StatusCode::NOT_IMPLEMENTED;
-            refuse(status, "inspect_unsupported", &error.to_string(), None)
-        }
-        Err(error) => unavailable(&error),
+        Err(error) => failed(&error),
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) fn snapshot<V>(desk: &Desk<V>) -> Value {
         "keys": keys.iter().map(row).collect::<Vec<_>>(),
         "prefix": desk.locks.prefix().map(Key::as_str),
         "keys_omitted": omitted,
+        "listing": capabilities.listing,
         "force_release": desk.guard.is_some() && capabilities.force_release,
         "refresh_ms": ms(desk.refresh),
         "stats": {
@@ -99,6 +100,6 @@ fn member(health: &MemberHealth) -> Value {
 }
 
 /// Milliseconds, to the microsecond.
-fn ms(duration: Duration) -> f64 {
+pub(super) fn ms(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

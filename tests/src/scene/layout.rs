@@ -173,6 +173,7 @@ pub fn capable_of(can: Capabilities) -> Vec<&'static str> {
         (can.revocation, "revocation"),
         (can.force_release, "force_release"),
         (can.force_acquire, "force_acquire"),
+        (can.listing, "listing"),
         (can.quorum, "quorum"),
         (can.replicas, "replicas"),
         (can.in_process, "in_process"),

@@ -256,6 +256,12 @@ async fn a_right_taken_away_at_runtime_is_permanent_and_named() {
     assert!(error.is_unavailable() && !error.is_retryable(), "{error}");
     assert!(error.to_string().contains("time"), "{error}");
     server.command::<()>(&["ACL", "SETUSER", "locks", "+time"]);
-    locks.lock("k").await.unwrap().release().await.unwrap();
+    let guard = locks.lock("k").await.unwrap();
+    // All keys are for who watches a fleet.
+    let error = locks.inspect_all(9).await.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("scan"), "{error}");
+    server.command::<()>(&["ACL", "SETUSER", "locks", "+scan"]);
+    assert_eq!(locks.inspect_all(9).await.unwrap().keys.len(), 1);
+    guard.release().await.unwrap();
     nothing_left(&server, [locks]).await;
 }

@@ -103,6 +103,37 @@ async fn a_key_that_is_opened_shows_who_holds_it_in_another_process() {
     page.has_no_problems();
 }
 
+#[tokio::test]
+async fn the_keys_of_all_processes_are_shown_with_who_holds_each() {
+    let store = Memory::new();
+    let locks = LockClient::with_backend(store.clone());
+    let named = LockClient::builder_with(store).label("checkout@web-3");
+    let elsewhere = named.connect().await.unwrap();
+    let site = Site::serve(app(&locks)).await;
+    let browser = Browser::start().await;
+    let far = elsewhere.lock("far").name("pay").await.unwrap();
+    let near = locks.lock("near").await.unwrap();
+    let waiting = waiter(&locks, "far");
+    let page = browser.open(&site.url("/locks")).await;
+    shows(&page, "far", "waiting").await;
+    presses(&page, "a").await;
+    shows(&page, "far", "checkout@web-3 name=pay").await;
+    shows(&page, "near", "held").await;
+    lists(&page, "far,near").await;
+    page.until("its waiter", &format!("{}.cells[2].textContent === '1'", row("far"))).await;
+    page.click("tr[data-key=far] button").await;
+    page.until("its line", "document.querySelector('.detail').innerText.includes('1 in line')")
+        .await;
+    near.release().await.unwrap();
+    lists(&page, "far").await;
+    // Of this process alone again.
+    presses(&page, "a").await;
+    page.until("nobody holds it here", &format!("!{}.innerText.includes('pay')", row("far"))).await;
+    far.release().await.unwrap();
+    within("its turn", waiting).await.unwrap().release().await.unwrap();
+    page.has_no_problems();
+}
+
 /// The keys that the page lists, in its order, as JavaScript.
 const LISTED: &str =
     "[...document.querySelectorAll('#keys tr[data-key]')].map(row => row.dataset.key).join()";
@@ -285,9 +316,17 @@ async fn the_page_fits_a_phone_and_has_its_picture_taken() {
     picture(&page, "inspector.png").await;
     guards.push(locks.lock("k".repeat(500)).await.unwrap());
     shows(&page, &"k".repeat(500), "held").await;
-    for width in [1280, 768, 390, 320] {
-        fits(&page, width).await;
+    for of_all in [false, true] {
+        if of_all {
+            presses(&page, "a").await;
+            shows(&page, "buy:sneaker", "host=").await;
+        }
+        for width in [1280, 768, 390, 320] {
+            fits(&page, width).await;
+        }
     }
+    page.resize(1100, 620).await;
+    picture(&page, "inspector-all.png").await;
     page.has_no_problems();
     for waiter in waiters {
         waiter.abort();

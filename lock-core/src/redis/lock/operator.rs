@@ -1,5 +1,6 @@
 //! Requests of an operator: to see who holds a key and who waits, and to take it away.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redis::FromRedisValue as _;
@@ -7,15 +8,16 @@ use redis::Value;
 
 use super::claim::NAME_ALL;
 use crate::backend::Fault;
+use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{self, Names};
 use crate::redis::protocol::script::{FORCE_RELEASE, INSPECT, QUORUM_FORCE_RELEASE};
 use crate::redis::topology::Topology;
 use crate::redis::wire::fault;
-use crate::redis::wire::request::Call;
+use crate::redis::wire::request::{Call, REQUEST_WITHIN};
 use crate::token::FencingToken;
-use crate::view::{Holder, Inspection, Waiter};
+use crate::view::{Holder, Inspection, KeyList, Waiter};
 
 /// The longest part of a foreign value that an inspection shows.
 const VALUE_SHOWN_MAX: usize = 64;
@@ -25,6 +27,9 @@ const HOLDERS_SHOWN_MAX: usize = 1_000;
 
 /// Waiting claims that an inspection lists at most.
 const WAITERS_SHOWN_MAX: usize = 100;
+
+/// Keys of the whole database that a server looks at in one go: well under a millisecond's worth.
+const SCANNED_AT_ONCE: usize = 1_000;
 
 /// The holders and waiters of a key.
 pub(in crate::redis) async fn inspect(servers: &Topology, key: &Key) -> Result<Inspection, Fault> {
@@ -70,6 +75,37 @@ pub(in crate::redis) async fn inspect(servers: &Topology, key: &Key) -> Result<I
         })
         .collect();
     Ok(Inspection::new(holders, waiters))
+}
+
+/// The keys that somebody holds. One that is waited for alone is about to be held.
+pub(in crate::redis) async fn list(
+    servers: &Topology,
+    within: Option<&Key>,
+    max: usize,
+) -> Result<KeyList, Fault> {
+    let (pattern, until) = (names::pattern(within), clock::now().plus(REQUEST_WITHIN));
+    // A node tells a key more than once while its table grows.
+    let (mut found, mut is_whole) = (BTreeSet::new(), true);
+    for slot in servers.one_slot_each() {
+        let mut cursor = String::from("0");
+        loop {
+            if found.len() > max || clock::now() >= until {
+                is_whole = false;
+                break;
+            }
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
+            let answer = servers.send_to(slot, &scan).await.map_err(|e| e.fault.into_fault())?;
+            let (next, names) = <(String, Vec<Vec<u8>>)>::from_redis_value(answer)
+                .map_err(|_| fault::strange("a list of keys"))?;
+            found.extend(names.iter().filter_map(|name| names::key_of(name)));
+            if next == "0" {
+                break;
+            }
+            cursor = next;
+        }
+    }
+    Ok(KeyList::new(found, max, is_whole))
 }
 
 /// Takes a key away from all who hold it, a client of another library too; `false` if nobody holds

@@ -23,6 +23,25 @@ pub(in crate::redis) struct Name<'a> {
 
 const PREFIX: &str = "lock:{";
 
+/// The pattern of the keys whose value tells who holds a lock, of those below a prefix.
+pub(in crate::redis) fn pattern(within: Option<&Key>) -> String {
+    let mut pattern = String::from(PREFIX);
+    for c in within.map_or("", Key::as_str).chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push_str(if within.is_some() { ":*}" } else { "*}" });
+    pattern
+}
+
+/// The lock that such a key is of; `None` if it is not one of ours.
+pub(in crate::redis) fn key_of(name: &[u8]) -> Option<Key> {
+    let text = std::str::from_utf8(name).ok()?;
+    Key::from_encoded(text.strip_prefix(PREFIX)?.strip_suffix('}')?).ok()
+}
+
 /// The keys that a member of a quorum keeps, without an end: its enrolment, and the highest token
 /// that it reserved. No lock has such a name, as theirs are in braces.
 pub(in crate::redis) const QUORUM: [&str; 2] = ["lock:quorum", "lock:quorum:high"];

@@ -228,6 +228,11 @@ impl Topology {
         self.cluster().map_or(0, |_| slots::slot_of(names.tag()))
     }
 
+    /// A slot of each server that has any.
+    pub(in crate::redis) fn one_slot_each(&self) -> Vec<u16> {
+        self.cluster().map_or_else(|| vec![0], |cluster| cluster.one_slot_each())
+    }
+
     /// Sees to it that pushes for a lock are heard, where that is not so anyway.
     pub(in crate::redis) fn listen(&self, names: &Names, claim: ClaimId) -> Option<Listening> {
         self.cluster()?.listen(self.slot(names), claim)
@@ -407,7 +412,7 @@ impl Topology {
     }
 
     /// Sends over a connection of our own; in a cluster to the server of this slot.
-    async fn send_to(
+    pub(in crate::redis) async fn send_to(
         &self,
         slot: u16,
         command: &Cmd,

@@ -14,7 +14,7 @@ use super::text::{Arg, Text};
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::Hearing;
-use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
+use crate::sql::dialect::{Ask, Dialect, Seen, Taken, Within};
 use crate::sql::fault::DatabaseError;
 use crate::sql::read::Found;
 use crate::sql::remote::{Renewals, ServerClock, Twice};
@@ -186,6 +186,13 @@ impl Dialect for MysqlDialect {
             }
         }
         Ok(all)
+    }
+
+    async fn busy(&self, within: &Within, most: usize, by: Instant) -> Result<Vec<String>, Fault> {
+        let [from, before] = [&within.from, &within.before].map(|name| Arg::Text(name.clone()));
+        let args = [from, before, Arg::Whole(i64::try_from(most).unwrap_or(i64::MAX))];
+        let rows = self.rows(by, &self.texts.busy, &args).await?;
+        rows.iter().map(|row| sqlx::Row::try_get(row, 0).map_err(odd)).collect()
     }
 
     /// Others may always have written.

@@ -157,6 +157,8 @@ pub(super) struct Statements {
     pub(super) read: Text,
     /// Given 1, 2, 4, … keys.
     read_all: Vec<Text>,
+    /// Given the first name, the one behind the last, and the most rows; answers names.
+    pub(super) busy: Text,
     /// Given the key and `read::COLUMNS`.
     pub(super) insert: Text,
     /// As [`insert`](Self::insert), and the version of the row that it is put in place of.
@@ -217,6 +219,10 @@ impl Statements {
                  LEFT JOIN {table} ON name = $1"
             )),
             read_all: (0..=READ_KEYS_MAX.ilog2()).map(|power| read_all(1 << power)).collect(),
+            busy: Text::new(&format!(
+                "SELECT CONVERT(name USING utf8mb4) FROM {table} WHERE name >= $1 AND name < $2 \
+                 AND (until > {now} OR holders <> '' OR line <> '') ORDER BY name LIMIT $3"
+            )),
             insert: Text::new(&format!(
                 "INSERT INTO {table} (name, {columns}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
             )),

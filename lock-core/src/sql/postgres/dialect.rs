@@ -15,7 +15,7 @@ use super::statements::{self, Telling};
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::{Changes, Hearing};
-use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
+use crate::sql::dialect::{Ask, Dialect, Seen, Taken, Within};
 use crate::sql::fault::DatabaseError;
 use crate::sql::read::Found;
 use crate::sql::remote::{Renewals, ServerClock, Twice};
@@ -205,6 +205,13 @@ impl Dialect for PostgresDialect {
         let args = [Arg::Texts(keys.iter().map(ToString::to_string).collect())];
         let rows = self.run(by, &self.texts.read_all, &args, Twice::Same).await?;
         rows.iter().map(|row| Found(row).named().map_err(odd)).collect()
+    }
+
+    async fn busy(&self, within: &Within, most: usize, by: Instant) -> Result<Vec<String>, Fault> {
+        let [from, before] = [&within.from, &within.before].map(|name| Arg::Text(name.clone()));
+        let args = [from, before, Arg::Whole(i64::try_from(most).unwrap_or(i64::MAX))];
+        let rows = self.run(by, &self.texts.busy, &args, Twice::Same).await?;
+        rows.iter().map(|row| sqlx::Row::try_get(row, 0).map_err(odd)).collect()
     }
 
     /// Others may always have written.

@@ -197,6 +197,11 @@ pub(super) fn of(table: &str) -> Statements {
         )
         .into(),
         read_all: format!("SELECT {columns}, name FROM {table} WHERE name = ANY($1)").into(),
+        busy: format!(
+            "SELECT name FROM {table} WHERE name >= $1 AND name < $2 \
+                 AND (until > {NOW} OR holders <> '' OR line <> '') ORDER BY name LIMIT $3"
+        )
+        .into(),
         insert: insert.into(),
         update: update.into(),
         sweep: format!(

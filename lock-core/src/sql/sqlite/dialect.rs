@@ -13,7 +13,7 @@ use super::statements;
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::Hearing;
-use crate::sql::dialect::{Ask, Dialect, Polls, Seen, Taken};
+use crate::sql::dialect::{Ask, Dialect, Polls, Seen, Taken, Within};
 use crate::sql::read::Found;
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
@@ -151,6 +151,19 @@ impl Dialect for SqliteDialect {
             })
         });
         rows.await
+    }
+
+    async fn busy(&self, within: &Within, most: usize, by: Instant) -> Result<Vec<String>, Fault> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let names = self.link.run(by, |connection| {
+            let query = sqlx::query(text(&self.texts.busy));
+            let query = query.bind(within.from.clone()).bind(within.before.clone()).bind(most);
+            Box::pin(async move {
+                let rows = query.fetch_all(connection).await?;
+                rows.iter().map(|row| row.try_get(0)).collect()
+            })
+        });
+        names.await
     }
 
     async fn mark(&self, by: Instant) -> Result<Option<i64>, Fault> {

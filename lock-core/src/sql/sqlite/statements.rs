@@ -109,6 +109,11 @@ pub(super) fn of(schema: &Schema) -> Statements {
             "SELECT {columns}, name FROM {table} WHERE name IN (SELECT value FROM json_each(?1))"
         )
         .into(),
+        busy: format!(
+            "SELECT name FROM {table} WHERE name >= ?1 AND name < ?2 \
+                 AND (until > {NOW} OR holders <> '' OR line <> '') ORDER BY name LIMIT ?3"
+        )
+        .into(),
         insert: format!(
             "INSERT INTO {table} (name, {columns}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
                  ON CONFLICT (name) DO NOTHING"

@@ -9,6 +9,7 @@
 //! - `push`: being told.
 //! - `revoke`: being asked to give the key up.
 //! - `force`: having the key taken away.
+//! - `list`: which keys are busy.
 //! - `modes`: sharing the key.
 //! - `election`: who leads, and those who follow.
 //! - `blocked`: runtimes that do not come to run anything.
@@ -20,6 +21,7 @@ mod election;
 mod force;
 mod lease;
 mod line;
+mod list;
 mod lost;
 mod modes;
 mod push;
@@ -31,6 +33,7 @@ pub use election::*;
 pub use force::*;
 pub use lease::*;
 pub use line::*;
+pub use list::*;
 pub use lost::*;
 pub use modes::*;
 pub use push::*;
@@ -74,6 +77,7 @@ macro_rules! __conformance_properties {
             a_key_that_was_taken_away_with_nobody_in_line_is_free
             a_key_is_taken_from_its_holder_ahead_of_the_line
             a_key_is_taken_from_all_who_share_it
+            the_busy_keys_of_all_processes_are_listed
             readers_hold_a_key_together_and_a_writer_alone
             a_reader_behind_a_writer_waits_for_it
             readers_that_stand_together_are_let_in_together

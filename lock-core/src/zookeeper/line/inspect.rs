@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::future::join_all;
 use zookeeper_client::{Error, Stat};
 
-use super::{Found, directory, find};
+use super::{Found, children, directory, find, find_in};
 use crate::backend::{Fault, Mode};
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::token::FencingToken;
-use crate::view::{Holder, Inspection, Waiter};
+use crate::view::{Holder, Inspection, KeyList, Waiter};
 use crate::zookeeper::about;
 use crate::zookeeper::fault::Failure;
 use crate::zookeeper::member::counter;
@@ -91,6 +92,38 @@ pub(in crate::zookeeper) async fn inspect(
     }
     inspect_permits(&session, &directory, &found, until, &mut holders, &mut waiters).await?;
     Ok(Inspection::new(holders, waiters))
+}
+
+/// The keys with somebody in their line, or that of their permits. Directories stay for a while, so
+/// each is looked into.
+pub(in crate::zookeeper) async fn list(
+    sessions: &Arc<Sessions>,
+    within: Option<&Key>,
+    max: usize,
+) -> Result<KeyList, Fault> {
+    let (root, until) = (&sessions.target.root, clock::now().plus(REQUEST_WITHIN));
+    let session = sessions.get(until).await?;
+    let top = if root.is_empty() { "/" } else { root };
+    let keys = children(&session, top, until).await.map_err(Failure::into_fault)?;
+    let is_sought = |key: &Key| {
+        !names::is_reserved(root, key) && within.is_none_or(|within| key.within(within).is_some())
+    };
+    let keys: Vec<_> =
+        keys.iter().filter_map(|key| Key::from_encoded(key).ok()).filter(is_sought).collect();
+    let mut busy = Vec::new();
+    for some in keys.chunks(ASKED_MAX) {
+        let directories: Vec<_> = some.iter().map(|key| names::directory(root, key)).collect();
+        let each = directories.iter().map(|directory| find_in(&session, directory, until));
+        for (key, found) in some.iter().zip(join_all(each).await) {
+            if !found.map_err(Failure::into_fault)?.is_idle() {
+                busy.push(key.clone());
+            }
+        }
+        if busy.len() > max {
+            break;
+        }
+    }
+    Ok(KeyList::new(busy, max, true))
 }
 
 /// A client of Curator's that has the mutex may have one node more among the permits: it waits.

@@ -84,6 +84,12 @@ impl Found {
         permits.limit().or_else(wishes).unwrap_or_else(seen)
     }
 
+    /// Nobody holds the key or waits for it.
+    pub(in crate::zookeeper) fn is_idle(&self) -> bool {
+        let in_line = Line::of(&self.children).len() + Line::of(&self.wishes).len();
+        in_line + Permits::of(&self.leases).names().len() == 0
+    }
+
     /// The permits that are held. Of each of Curator's clients that has the mutex one node more may
     /// be behind them, which waits.
     fn permits(&self) -> impl Iterator<Item = &str> {

@@ -26,6 +26,7 @@ pub const CLUSTER: Kind = Kind {
         "election",
         "force_release",
         "force_acquire",
+        "listing",
         "replicas",
     ],
     lacks: &[

@@ -44,8 +44,17 @@ pub const ETCD: Kind = Kind {
 };
 
 /// A cluster can do the same.
-pub(super) const CAN: &[&str] =
-    &["fencing", "fifo", "push", "shared", "permits", "election", "revocation", "force_release"];
+pub(super) const CAN: &[&str] = &[
+    "fencing",
+    "fifo",
+    "push",
+    "shared",
+    "permits",
+    "election",
+    "revocation",
+    "force_release",
+    "listing",
+];
 
 pub(super) const CLOCK: (Power, &str) =
     (Power::Clock, "its leases and tokens take no wall clock, and Go's is not ours to move");

@@ -45,6 +45,7 @@ pub const MEMORY: Kind = Kind {
         "revocation",
         "force_release",
         "force_acquire",
+        "listing",
         "quorum",
         "in_process",
     ],

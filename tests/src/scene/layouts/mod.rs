@@ -53,10 +53,11 @@ const OF_A_DATABASE: &[&str] = &[
     "revocation",
     "force_release",
     "force_acquire",
+    "listing",
 ];
 
 /// The capabilities of a quorum, whose members' lines differ.
-const OF_A_QUORUM: &[&str] = &["fencing", "push", "force_release"];
+const OF_A_QUORUM: &[&str] = &["fencing", "push", "force_release", "listing"];
 
 /// All of them.
 pub const KINDS: [&Kind; 13] = [

@@ -56,6 +56,7 @@ pub(super) const CAN: &[&str] = &[
     "election",
     "force_release",
     "force_acquire",
+    "listing",
     "quorum",
     "replicas",
 ];

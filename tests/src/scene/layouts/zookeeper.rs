@@ -65,6 +65,7 @@ pub(super) const CAN: &[&str] = &[
     "election",
     "revocation",
     "force_release",
+    "listing",
     "quorum",
 ];
 

@@ -174,6 +174,10 @@ impl Cluster {
         self.server(addr)
     }
 
+    pub(in crate::redis) fn one_slot_each(&self) -> Vec<u16> {
+        self.state().table.one_slot_each().into_iter().map(|(slot, _)| slot).collect()
+    }
+
     fn owns(&self, slot: u16, server: &Server) -> bool {
         self.state().table.owner(slot) == Some(&server.addr)
     }
