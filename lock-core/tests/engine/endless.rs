@@ -8,6 +8,7 @@ use lock_core::backend::{
     Attempt, Backend, BoxFuture, Capabilities, Change, Claim, ClaimId, Fault, Follower, Following,
     Grant, Renewal, Terms, TokenBlock, Withdrawal,
 };
+use lock_core::options::Background;
 use lock_core::view::Inspection;
 use lock_core::{Key, LockClient};
 
@@ -99,8 +100,16 @@ impl Claim for EndlessClaim {
     }
 }
 
+/// Wherever the conductor is.
 async fn is_bounded(store: Endless) -> Test {
-    let locks = LockClient::with_backend(store);
+    for background in [Background::Thread, Background::Runtime] {
+        is_bounded_on(LockClient::builder_with(store).background(background).connect().await?)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn is_bounded_on(locks: LockClient) -> Test {
     let began = Instant::now();
     let error = locks.lock("taken").wait(ms(200)).await.unwrap_err();
     assert!(error.is_timeout() || error.is_unavailable(), "{error}");
@@ -110,7 +119,7 @@ async fn is_bounded(store: Endless) -> Test {
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
     assert!(began.elapsed() < secs(10), "{:?}", began.elapsed());
-    assert!(locks.shutdown(secs(5)).await.abandoned == 0);
+    assert_eq!(locks.shutdown(ms(500)).await.abandoned, 0);
     Ok(())
 }
 
