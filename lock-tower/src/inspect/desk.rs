@@ -7,10 +7,10 @@ use axum_core::response::Response;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Shared};
 use http::request::Parts;
+use lock_core::error::OperatorError;
 use lock_core::{Key, LockClient};
 use tokio::time::Instant;
 
-use super::fleet;
 use crate::permits::Permits;
 
 /// Streams of events that are open at a time.
@@ -36,5 +36,7 @@ pub(super) struct Desk<V> {
     pub(super) ended: Ended,
     /// The last snapshot that was streamed, and when it was made.
     pub(super) last: Mutex<Option<(Instant, Bytes)>>,
-    pub(super) fleet: fleet::Last,
+    /// What the store said of all processes last, and when. Locked while it is asked: whoever comes
+    /// meanwhile has the same answer.
+    pub(super) fleet: tokio::sync::Mutex<Option<(Instant, Result<Bytes, OperatorError>)>>,
 }

@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use axum_core::response::Response;
 use bytes::Bytes;
-use lock_core::error::OperatorError;
 use lock_core::view::Inspections;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use super::answers::{failed, text_answer};
 use super::desk::Desk;
@@ -17,10 +14,6 @@ use crate::clock;
 
 /// The store is asked no more often, however many look.
 const ASKED_EVERY: Duration = Duration::from_secs(2);
-
-/// What the store said last, and when. Locked while it is asked: whoever comes meanwhile has the
-/// same answer.
-pub(super) type Last = Mutex<Option<(Instant, Result<Bytes, OperatorError>)>>;
 
 pub(super) async fn answer<V>(desk: &Desk<V>) -> Response {
     let mut last = desk.fleet.lock().await;

@@ -12,7 +12,7 @@ use http::request::Parts;
 use lock_core::{Key, LockClient};
 
 use super::desk::Desk;
-use super::{fleet, routes};
+use super::routes;
 
 const REFRESH: Duration = Duration::from_secs(1);
 const REFRESH_MIN: Duration = Duration::from_millis(100);
@@ -45,7 +45,7 @@ where
         viewers: Arc::default(),
         ended,
         last: Mutex::default(),
-        fleet: fleet::Last::default(),
+        fleet: tokio::sync::Mutex::default(),
     })
 }
 
