@@ -107,6 +107,11 @@ impl Process {
         (Self { backend: AnyBackend::new(backend), ..self }, script)
     }
 
+    /// The same process, at another key.
+    pub(super) fn at(&self, key: Key) -> Self {
+        Self { backend: self.backend.clone(), key, mode: self.mode }
+    }
+
     /// A claim that waits, with a lease that does not end by itself here.
     pub(super) fn claim(&self, name: &'static str) -> Asker {
         self.claim_for(LONG, name)

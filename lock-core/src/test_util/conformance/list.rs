@@ -18,9 +18,11 @@ pub async fn the_busy_keys_of_all_processes_are_listed(subject: &dyn Subject) {
         assert_eq!(fault.kind(), FaultKind::Refused);
         return;
     }
+    // To open one may take longer than a lease lasts.
+    let two = case.process().await;
     let named = |name: &str| {
-        let key = Key::from_encoded(format!("{}:{name}", case.key)).expect("a short key");
-        Case { subject, key }
+        let key = Key::from_encoded(format!("{}:{name}", case.key));
+        two.at(key.expect("a short key"))
     };
     let within = named(r"a*[b]?\_'").key;
     let listed = async |max| one.backend.list(Some(&within), max).await.expect("a list");
@@ -34,13 +36,13 @@ pub async fn the_busy_keys_of_all_processes_are_listed(subject: &dyn Subject) {
     let mut held = Vec::new();
     for (number, (_, mode)) in modes.enumerate() {
         let place = named(&format!(r"a*[b]?\_':{number}"));
-        let mut asker = place.process().await.claim_in(mode, "a holder");
+        let mut asker = place.claim_in(mode, "a holder");
         asker.takes().await;
         held.push((place.key, asker));
     }
     let mut others = Vec::new();
     for name in [r"a*[b]?\_'", r"a*[b]?\_'x:1", r"a*[b]?\_';1", r"ab[b]?\_':1", r"a*b?\x':1"] {
-        let mut asker = named(name).process().await.claim_in(Mode::Exclusive, "another");
+        let mut asker = named(name).claim_in(Mode::Exclusive, "another");
         asker.takes().await;
         others.push(asker);
     }
