@@ -1,5 +1,5 @@
 //! Locks of other libraries and ours exclude each other on one key, both ways: redis-py's, redsync's,
-//! node-redlock's and rslock's.
+//! rueidislock's, node-redlock's and rslock's.
 //!
 //! All keep the canonical layout, a random value under `SET key value NX PX`; ours is named
 //! `lock:{K}` for the key `K`.
@@ -14,8 +14,9 @@ use tests::redis::RedisServer;
 use tests::wait::within;
 use tests::worker::Worker;
 
-const KEY: &str = "interop:a b";
-const NAME: &str = "lock:{interop:a%20b}";
+/// With a 0 between two segments, as it is in the keys of rueidislock.
+const KEY: &str = "interop:0:a b";
+const NAME: &str = "lock:{interop:0:a%20b}";
 
 /// The redis-py side, driven as the Rust worker is.
 fn redis_py(server: &RedisServer) -> Worker {
@@ -41,14 +42,19 @@ async fn client(server: &RedisServer) -> LockClient {
     LockClient::connect(&server.url()).await.expect("the server answers")
 }
 
-/// The program of `tests/interop` that this variable names: with what it is run, before it. `None`
-/// where it was not fetched: `./tests/run --all` does so where Go and Node are installed.
-fn fetched(server: &RedisServer, variable: &str, with: &[&str]) -> Option<Worker> {
-    let Ok(program) = std::env::var(variable) else {
+/// What was fetched of another library, and is named by this variable. `None` where nothing was:
+/// `./tests/run --all` does so where Go, Node and Maven are installed.
+fn named(variable: &str) -> Option<String> {
+    let named = std::env::var(variable).ok();
+    if named.is_none() {
         eprintln!("{variable} names no client: nothing was run with it");
-        return None;
-    };
-    let url = server.url();
+    }
+    named
+}
+
+/// The program of `tests/interop` that this variable names: with what it is run, before it.
+fn fetched(server: &RedisServer, variable: &str, with: &[&str]) -> Option<Worker> {
+    let (program, url) = (named(variable)?, server.url());
     let [first, rest @ ..] = &[with, &[&program, &url]].concat()[..] else { unreachable!("two") };
     Some(Worker::spawn(first, rest))
 }
@@ -98,6 +104,14 @@ async fn redsync_and_we_exclude_each_other() {
     exclude_each_other(&server, &mut them).await;
 }
 
+/// With a majority of 1, a prefix that ends before the 0 of our key, and a name that begins behind it.
+#[tokio::test]
+async fn rueidislock_and_we_exclude_each_other() {
+    let server = RedisServer::start();
+    let Some(mut them) = fetched(&server, "RUEIDISLOCK_CLIENT", &[]) else { return };
+    exclude_each_other(&server, &mut them).await;
+}
+
 #[tokio::test]
 async fn node_redlock_and_we_exclude_each_other() {
     let server = RedisServer::start();
@@ -139,6 +153,35 @@ async fn both_take_turns_and_are_never_inside_together() {
     }
     let answer = within("redis-py's turns", python.reply()).await;
     assert_eq!((overlaps, answer.value), (0, Some(0.into())), "{:?}", answer.message);
+}
+
+/// An `RLock` is a hash of its own layout, so on one key neither takes it from the other, and neither
+/// waits: who comes second has an error.
+#[tokio::test]
+async fn redisson_and_we_are_never_inside_together_and_an_error_tells_it() {
+    let server = RedisServer::start();
+    let Some(jars) = named("REDISSON_JARS") else { return };
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/redisson/Client.java");
+    let [jars, program] = [format!("{jars}/*"), program.display().to_string()];
+    let mut them = Worker::spawn("java", &["-cp", &jars, &program, &server.url()]);
+    let locks = client(&server).await;
+    them.ask(&format!("acquire {NAME} 0 60000")).await.expect_success();
+    for wait in [Duration::ZERO, Duration::from_secs(9)] {
+        let error = locks.lock(KEY).wait(wait).acquire().await.unwrap_err();
+        assert!(error.is_unavailable() && !error.is_retryable(), "{error:?}");
+        assert!(error.to_string().contains("is no lock"), "{error}");
+    }
+    assert_eq!(server.key(NAME).unwrap().kind, "hash", "their value was overwritten");
+    them.ask("release").await.expect_success();
+    let guard = locks.lock(KEY).await.unwrap();
+    for wait in [0, 50] {
+        let refused = them.ask(&format!("acquire {NAME} {wait} 60000")).await;
+        assert!(refused.error() == "failed", "{refused:?}");
+    }
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    them.ask(&format!("acquire {NAME} 0 60000")).await.expect_success();
+    them.ask("release").await.expect_success();
 }
 
 /// rslock, too: whoever moves from it runs both for a while.
