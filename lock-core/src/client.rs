@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use crate::backend::{Backend, Capabilities, ConnectError, Driver, DynBackend, Prefix};
+use crate::backend::{
+    Backend, Capabilities, ConnectError, Driver, DynBackend, Fault, FaultKind, Prefix,
+};
 use crate::builder::LockBuilder;
 use crate::connect;
 use crate::connect::Pools;
@@ -301,7 +303,8 @@ impl LockClient {
     /// most. Those of this client's [`prefix`](crate::ClientBuilder::prefix), if it has one.
     ///
     /// It is for people who watch a fleet: the store is asked once for each key, and once or more for
-    /// the list. Redis looks at all that is in the database, for up to 2 s.
+    /// the list. Redis looks at all that is in the database, for up to 2 s. A key at which something
+    /// is stored that is no lock is left out.
     ///
     /// # Errors
     ///
@@ -321,8 +324,12 @@ impl LockClient {
         let seen = async {
             let KeyList { keys, is_whole } = backend.list(None, max).await?;
             let each = keys.into_iter().map(|key| async {
-                let seen = backend.inspect(&key).await;
-                seen.map(|seen| (key, seen))
+                let seen = match backend.inspect(&key).await {
+                    // It hides no other key.
+                    Err(fault) if fault.kind() == FaultKind::ForeignValue => Inspection::default(),
+                    seen => seen?,
+                };
+                Ok::<_, Fault>((key, seen))
             });
             let seen = stream::iter(each).buffer_unordered(INSPECTED_AT_ONCE);
             let mut keys: Vec<_> = seen.try_collect().await?;

@@ -261,7 +261,10 @@ async fn a_right_taken_away_at_runtime_is_permanent_and_named() {
     let error = locks.inspect_all(9).await.unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("scan"), "{error}");
     server.command::<()>(&["ACL", "SETUSER", "locks", "+scan"]);
+    // What is no lock hides none.
+    server.command::<u64>(&["HSET", "lock:{foreign}", "field", "value"]);
     assert_eq!(locks.inspect_all(9).await.unwrap().keys.len(), 1);
+    server.command::<u64>(&["DEL", "lock:{foreign}"]);
     guard.release().await.unwrap();
     nothing_left(&server, [locks]).await;
 }
