@@ -52,11 +52,13 @@ fn named(variable: &str) -> Option<String> {
     named
 }
 
-/// The program of `tests/interop` that this variable names: with what it is run, before it.
-fn fetched(server: &RedisServer, variable: &str, with: &[&str]) -> Option<Worker> {
+/// A program of `tests/interop` at this server, by its words of a command line: `$` is the path that
+/// the variable names.
+fn fetched(server: &RedisServer, variable: &str, words: &[&str]) -> Option<Worker> {
     let (program, url) = (named(variable)?, server.url());
-    let [first, rest @ ..] = &[with, &[&program, &url]].concat()[..] else { unreachable!("two") };
-    Some(Worker::spawn(first, rest))
+    let words = words.iter().map(|word| if *word == "$" { &*program } else { *word });
+    let words: Vec<_> = words.chain([&*url]).collect();
+    Some(Worker::spawn(words[0], &words[1..]))
 }
 
 async fn theirs_is_busy_for_us_until_it_is_released(server: &RedisServer, them: &mut Worker) {
@@ -100,7 +102,7 @@ async fn redis_py_and_we_exclude_each_other() {
 #[tokio::test]
 async fn redsync_and_we_exclude_each_other() {
     let server = RedisServer::start();
-    let Some(mut them) = fetched(&server, "REDSYNC_CLIENT", &[]) else { return };
+    let Some(mut them) = fetched(&server, "GO_REDIS_CLIENT", &["$", "redsync"]) else { return };
     exclude_each_other(&server, &mut them).await;
 }
 
@@ -108,14 +110,14 @@ async fn redsync_and_we_exclude_each_other() {
 #[tokio::test]
 async fn rueidislock_and_we_exclude_each_other() {
     let server = RedisServer::start();
-    let Some(mut them) = fetched(&server, "RUEIDISLOCK_CLIENT", &[]) else { return };
+    let Some(mut them) = fetched(&server, "GO_REDIS_CLIENT", &["$", "rueidislock"]) else { return };
     exclude_each_other(&server, &mut them).await;
 }
 
 #[tokio::test]
 async fn node_redlock_and_we_exclude_each_other() {
     let server = RedisServer::start();
-    let Some(mut them) = fetched(&server, "NODE_REDLOCK_CLIENT", &["node"]) else { return };
+    let Some(mut them) = fetched(&server, "NODE_REDLOCK_CLIENT", &["node", "$"]) else { return };
     exclude_each_other(&server, &mut them).await;
 }
 

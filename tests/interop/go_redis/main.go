@@ -1,9 +1,9 @@
-// Holds a Mutex of redsync on command, with the answers of the Rust worker.
+// Holds a lock of a library for Go on command, with the answers of the Rust worker.
 //
-// Its argument is the URL of a Redis. One command per line of standard input, one line of JSON per
-// command:
+// Its arguments are the library (redsync or rueidislock) and the URL of a Redis. One command per line
+// of standard input, one line of JSON per command:
 //
-//	acquire NAME WAIT_MS LEASE_MS  NAME is the Redis key, as lock:{order:42}; WAIT_MS 0: one try
+//	acquire NAME WAIT_MS LEASE_MS  NAME is the Redis key, as lock:{order:0:42}; WAIT_MS 0: one try
 //	release
 //	exit
 package main
@@ -17,13 +17,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-redsync/redsync/v4"
-	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sys/unix"
 )
 
-const retryEvery = 5 * time.Millisecond
+// A library at one server. Taking a lock gives what gives it up.
+type library interface {
+	acquire(name string, wait, lease time.Duration) (release func() error, err error)
+}
 
 type answer struct {
 	Ok      bool   `json:"ok"`
@@ -58,22 +58,20 @@ func milliseconds(text string) time.Duration {
 }
 
 func main() {
-	options, err := redis.ParseURL(os.Args[1])
-	check(err)
-	locks := redsync.New(goredis.NewPool(redis.NewClient(options)))
-	var held *redsync.Mutex
+	libraries := map[string]func(url string) library{
+		"redsync": newRedsync, "rueidislock": newRueidislock,
+	}
+	locks := libraries[os.Args[1]](os.Args[2])
+	var release func() error
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		words := strings.Fields(lines.Text())
 		switch words[0] {
 		case "acquire":
-			wait, lease := milliseconds(words[2]), milliseconds(words[3])
-			tries := 1 + int(wait/retryEvery)
-			held = locks.NewMutex(words[1], redsync.WithExpiry(lease),
-				redsync.WithTries(tries), redsync.WithRetryDelay(retryEvery))
-			reply("busy", held.Lock())
+			var err error
+			release, err = locks.acquire(words[1], milliseconds(words[2]), milliseconds(words[3]))
+			reply("busy", err)
 		case "release":
-			_, err := held.Unlock()
-			reply("not_held", err)
+			reply("not_held", release())
 		case "exit":
 			return
 		}

@@ -1,10 +1,11 @@
-module redsync-interop
+module go-redis-interop
 
 go 1.26.0
 
 require (
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/rueidis v1.0.79
 	golang.org/x/sys v0.49.0
 )
 
