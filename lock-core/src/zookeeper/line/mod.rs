@@ -1,4 +1,5 @@
 //! The line of a key as the servers have it, and asking its holders to leave, or making them.
+//! [`inspect`]: who stands in it, and which keys have one.
 
 pub(super) mod inspect;
 
