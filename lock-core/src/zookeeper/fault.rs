@@ -110,7 +110,6 @@ pub(super) fn session_over() -> Fault {
     Fault::new(FaultKind::Transient, "the session at zookeeper is over")
 }
 
-/// Sessions have nowhere to live.
 /// A session was given up. A node in it goes when the server ends the session. Nothing can be asked
 /// for any more, so asking again is of no use.
 pub(super) fn left_to_its_session() -> Fault {

@@ -132,8 +132,8 @@ impl Exclusive {
 
 impl ZooKeeper {
     /// Opens a session at the servers of a `zookeeper:` or `zookeeper+tls:` URL, which proves that
-    /// nodes can be made under the URL's path. No runtime is needed: sessions live on a thread of
-    /// their own, `lock-io`, one for all clients of the process.
+    /// nodes can be made under the URL's path. No runtime is needed: sessions live on `lock-io`, a
+    /// thread that all stores of the process share.
     ///
     /// # Errors
     ///

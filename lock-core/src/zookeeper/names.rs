@@ -14,6 +14,9 @@ const SESSIONS: &str = "{lock-sessions}";
 /// The directory of the token counters of a quorum's member.
 const TOKENS: &str = "{lock-tokens}";
 
+/// A child that comes and goes in the transaction that makes its directory.
+const PASSING: &str = "{lock-passing}";
+
 /// The node of the server's enrolment in a quorum.
 const ENROLMENT: &str = "{lock-quorum}";
 
@@ -53,6 +56,11 @@ pub(super) fn sessions(root: &str) -> String {
 /// The node of one session: its name is the session's id as ZooKeeper's tools write it.
 pub(super) fn session(root: &str, id: i64) -> String {
     format!("{root}/{SESSIONS}/{id:#x}")
+}
+
+/// The child that comes and goes with the making of a directory.
+pub(super) fn passing(directory: &str) -> String {
+    format!("{directory}/{PASSING}")
 }
 
 /// The directory of the token counters.

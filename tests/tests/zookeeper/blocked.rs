@@ -171,7 +171,7 @@ fn a_session_is_closed_at_once_wherever_its_client_goes() {
 fn a_connect_that_was_given_up_leaves_no_session() {
     let server = start();
     let proxy = Proxy::zookeeper(server.addr());
-    let make = Match::verb("CREATE").containing("/{lock-sessions}/");
+    let make = Match::verb("MULTI").containing("/{lock-sessions}/");
     let trap = proxy.trap(make, Action::HoldRequest);
     let url = with_session(&proxy.url(), LONG);
     let runtime = workers(1);

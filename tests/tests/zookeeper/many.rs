@@ -7,14 +7,14 @@ use std::time::Duration;
 use fastrand::Rng;
 use tests::chance;
 use tests::checker::Checker;
-use tests::proxy::Action;
+use tests::proxy::{Action, Match};
 use tests::wait::eventually;
 use tests::zookeeper::ZooKeeperOptions;
 
 use crate::support::*;
 
-/// V6: a directory that was made for a creation that never came does not stay: the server
-/// removes by itself only what has had a child.
+/// V6: a directory that was made for a creation that never came does not stay: a server removes
+/// only what has had a child, so it has had one.
 #[tokio::test]
 async fn a_directory_whose_first_node_was_never_made_does_not_stay() {
     let server = Zoo::start().await;
@@ -25,6 +25,33 @@ async fn a_directory_whose_first_node_was_never_made_does_not_stay() {
     eventually("the directory is gone", || server.node("/k").is_none()).await;
     assert_eq!(server.sessions().len(), 1, "the session lives");
     nothing_left(&server, [locks]).await;
+}
+
+/// V6: a client whose machine is gone when directories are made, and their first node is not,
+/// leaves none of them.
+#[tokio::test]
+async fn directories_of_a_client_that_is_gone_before_their_first_node_do_not_stay() {
+    let server = Zoo::start().await;
+    let permit = Match::verb("CREATE").containing("/k/leases/");
+    // The directory of a line for permits has one above it: the second creation does not find it
+    // either.
+    let line_of_permits = create_of("k/locks").after(2);
+    for (is_permit, first) in
+        [(false, first_create_of("k")), (true, line_of_permits), (true, permit)]
+    {
+        let (proxy, locks) = behind_proxy(&server, SHORT).await;
+        let trap = proxy.trap(first, Action::DropRequest);
+        let acquire = match is_permit {
+            true => tokio::spawn(locks.lock("k").permits(2).acquire()),
+            false => tokio::spawn(locks.lock("k").acquire()),
+        };
+        trap.sprung().await;
+        assert!(server.node("/k").is_some(), "the directory was made");
+        proxy.refuse();
+        acquire.abort();
+        eventually("the directories are gone", || server.node("/k").is_none()).await;
+        nothing_left(&server, [locks]).await;
+    }
 }
 
 /// V2, V6, V8: empty directories are removed every few milliseconds while clients come and go:

@@ -48,16 +48,8 @@ async fn lose(proxy: &Proxy, trap: &Trap, loss: Loss) {
 
 /// `FIRST-CREATE` finds no directory; `DOUBT` is the look for a node whose creation was not
 /// answered.
-const VERBS: [&str; 8] = [
-    "FIRST-CREATE",
-    "CREATECONTAINER",
-    "CREATE",
-    "GETCHILDREN",
-    "GETDATA",
-    "DELETE",
-    "DOUBT",
-    "SETDATA",
-];
+const VERBS: [&str; 8] =
+    ["FIRST-CREATE", "MULTI", "CREATE", "GETCHILDREN", "GETDATA", "DELETE", "DOUBT", "SETDATA"];
 
 /// One request of the life of a lock on `key` is lost; what must come of it all the same.
 async fn case(server: &Zoo, key: &str, verb: &str, loss: Loss, side: Side) {

@@ -152,9 +152,6 @@ impl ZooKeeperClaim {
         // A node that is being left has another name, and is a task's. From here on this node is
         // left.
         self.stage = Stage::Outside;
-        if std::mem::take(&mut self.made_directory) {
-            node.makes_directory();
-        }
         if let Some(counting) = &mut self.counting {
             counting.forget();
         }
@@ -171,7 +168,6 @@ impl ZooKeeperClaim {
         let read = OptionFuture::from(permits());
         let (mut made, counter, mut read) = tokio::join!(asked, counter, read);
         if made.0.as_ref().is_err_and(Failure::is_no_node) {
-            node.makes_directory();
             let create = || make_create_and_list(&session, &prefix, directory, &data, until);
             let Some(asked) = node.ask(create) else { return Ok(None) };
             (made, read) = tokio::join!(asked, OptionFuture::from(permits()));
@@ -231,13 +227,7 @@ impl ZooKeeperClaim {
         }
         // Something above the directory is missing.
         match node.session.make_directory(directory, until).await {
-            Ok(()) => {
-                self.made_directory = true;
-                Ok(None)
-            }
-            Err(Failure::Over) => Ok(None),
-            // Removed again in between.
-            Err(failure) if failure.is_no_node() => Ok(None),
+            Ok(()) | Err(Failure::Over) => Ok(None),
             Err(failure) => Err(failure.into_fault()),
         }
     }

@@ -58,8 +58,6 @@ pub struct ZooKeeperClaim {
     pub(in crate::zookeeper) next: Option<Arc<LockNode>>,
     /// The number of its permit.
     pub(in crate::zookeeper) slot: u32,
-    /// The directory was made for the node that is asked for next.
-    pub(in crate::zookeeper) made_directory: bool,
     stage: Stage,
     pub(in crate::zookeeper) watch: Option<Watch>,
     /// The source of the tokens in a quorum; alone, they come from the node.
@@ -120,7 +118,6 @@ impl ZooKeeperClaim {
             node: None,
             next: None,
             slot: 0,
-            made_directory: false,
             stage: Stage::Outside,
             watch: None,
             counting: None,

@@ -73,9 +73,6 @@ impl ZooKeeperClaim {
         }
         self.slot = permits.free_slot();
         let lease = self.next_node(mutex, Kind::Lease, began);
-        if is_missing {
-            lease.makes_directory();
-        }
         let (prefix, data) = (lease.path(lease.prefix()), self.terms.about().into_bytes());
         let Some(own) = mutex.name() else { return Ok(None) };
         let own = mutex.path(&own);

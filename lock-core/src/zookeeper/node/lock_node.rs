@@ -48,8 +48,6 @@ impl Presence {
 #[derive(Debug)]
 struct Place {
     presence: Presence,
-    /// Whether the directory was not there and was asked for as well.
-    makes_directory: bool,
     /// The end of the lease, unless it is extended.
     until: Instant,
     entry: Option<Entry>,
@@ -65,7 +63,7 @@ impl LockNode {
         until: Instant,
     ) -> Arc<Self> {
         let presence = Presence::Asked;
-        let place = Mutex::new(Place { presence, makes_directory: false, until, entry: None });
+        let place = Mutex::new(Place { presence, until, entry: None });
         let node = Arc::new(Self { session, directory, kind, prefix, place });
         let entry = node.session.liveness.enter(leased(&node), until);
         node.place().entry = Some(entry);
@@ -105,18 +103,11 @@ impl LockNode {
         (place.presence == Presence::Asked).then(send)
     }
 
-    /// The directory is asked for as well.
-    pub(in crate::zookeeper) fn makes_directory(&self) {
-        self.place().makes_directory = true;
-    }
-
     /// The node is there. One that was given up before its name came is deleted by search.
     pub(in crate::zookeeper) fn is_there(&self, name: &str, czxid: u64) {
         let mut place = self.place();
         if place.presence == Presence::Asked {
             place.presence = Presence::There { name: name.into(), czxid };
-            // The server removes what has had a child.
-            place.makes_directory = false;
         }
     }
 
@@ -142,20 +133,12 @@ impl LockNode {
 
     fn take(&self, place: &mut Place) -> Option<Removal> {
         let what = match &place.presence {
-            Presence::GivenUp => return None,
-            Presence::Absent if !place.makes_directory => return None,
-            Presence::Absent => What::Nothing,
+            Presence::Absent | Presence::GivenUp => return None,
             Presence::Asked => What::Prefixed(self.prefix.clone()),
             Presence::There { name, .. } => What::Named(name.clone()),
         };
-        if place.presence != Presence::Absent {
-            place.presence = Presence::GivenUp;
-        }
-        Some(Removal {
-            directory: self.directory.clone(),
-            unused: std::mem::take(&mut place.makes_directory),
-            what,
-        })
+        place.presence = Presence::GivenUp;
+        Some(Removal { directory: self.directory.clone(), what })
     }
 
     /// The removal that whoever takes this must see to from now on.

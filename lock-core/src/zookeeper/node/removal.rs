@@ -19,17 +19,12 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(in crate::zookeeper) struct Removal {
     pub(in crate::zookeeper) directory: Arc<str>,
-    /// Whether the directory was made for a node that may never have come. The server removes by
-    /// itself only a directory that has had a child.
-    pub(in crate::zookeeper) unused: bool,
     pub(in crate::zookeeper) what: What,
 }
 
 /// The node to delete.
 #[derive(Debug)]
 pub(in crate::zookeeper) enum What {
-    /// None: it was never there.
-    Nothing,
     /// The one whose name begins so, if it is there; no other node's does.
     Prefixed(String),
     /// The one of this name.
@@ -78,20 +73,17 @@ async fn run(session: Weak<Session>, mut removal: Removal) -> bool {
 }
 
 async fn try_once(session: &Session, removal: &mut Removal) -> Answer<()> {
-    let until = || clock::now().plus(REQUEST_WITHIN);
     if let What::Prefixed(prefix) = &removal.what {
         let found = find(session, &removal.directory, prefix).await?;
-        removal.what = found.map_or(What::Nothing, |(name, _)| What::Named(name.into()));
+        // It was never there, and will not be.
+        let Some((name, _)) = found else { return Ok(()) };
+        removal.what = What::Named(name.into());
     }
-    match &removal.what {
-        What::Named(name) => {
-            let path = format!("{}/{name}", removal.directory);
-            match session.delete(&path, until()).await {
-                Err(failure) if !failure.is_no_node() => Err(failure),
-                _ => Ok(()),
-            }
-        }
-        _ if removal.unused => session.delete_unused(&removal.directory, until()).await,
+    let What::Named(name) = &removal.what else { return Ok(()) };
+    let path = format!("{}/{name}", removal.directory);
+    let until = clock::now().plus(REQUEST_WITHIN);
+    match session.delete(&path, until).await {
+        Err(failure) if !failure.is_no_node() => Err(failure),
         _ => Ok(()),
     }
 }

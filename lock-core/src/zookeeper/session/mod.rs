@@ -7,12 +7,13 @@
 //! A request is sent when its method is called, not when its future is polled first, so two calls
 //! before one await take one round trip. Those that are `async` send more than one.
 //!
-//! - [`requests`]: the requests of a session.
+//! - [`requests`]: the requests of a session. [`directories`]: those that make directories.
 //! - [`sessions`]: a new one after one has ended.
 //! - [`liveness`], [`keepalive`]: what keeps it.
 //! - [`link`]: the client library's task of it, and its end.
 //! - [`ticket`]: the enrolment that a server must have.
 
+mod directories;
 mod keepalive;
 mod link;
 pub(super) mod liveness;
@@ -26,8 +27,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use zookeeper_client::{Acls, Client, CreateMode, Error, StateWatcher};
+use zookeeper_client::{Acls, Client, Error, StateWatcher};
 
+use self::directories::First;
 use self::link::Link;
 use self::ticket::Ticket;
 use crate::backend::Fault;
@@ -45,9 +47,6 @@ pub(in crate::zookeeper) const REQUEST_WITHIN: Duration = Duration::from_secs(2)
 /// A client that has no link gives its session up within the timeout. A client that says
 /// nothing for this many timeouts is not run any more.
 const SILENT_FOR: u32 = 2;
-
-/// The most times that a directory which is removed over and over is made again.
-const MAKES_MAX: u32 = 5;
 
 /// The number of looks at the server that are remembered: each client is about to act on one at
 /// most.
@@ -103,18 +102,10 @@ impl Session {
             ticket: Mutex::new(None),
             looks: Mutex::default(),
         });
-        let directory = names::sessions(&target.root);
         let until = clock::now().plus(REQUEST_WITHIN);
-        let mut made = session.make_node(until).await;
-        for _ in 0..MAKES_MAX {
-            if !made.as_ref().is_err_and(Failure::is_no_node) {
-                break;
-            }
-            // Ours alone if we have a user, so a wrong password is refused here and now.
-            session.make_directory(&directory, until).await.map_err(Failure::into_fault)?;
-            made = session.make_node(until).await;
-        }
-        made.map_err(Failure::into_fault)?;
+        // The directory is ours alone if we have a user, so a wrong password is refused here and
+        // now.
+        session.make_node(until).await.map_err(Failure::into_fault)?;
         tracing::debug!(session = %session.client.session_id(), ?timeout, "zookeeper session");
         let keeper = keepalive::keep(Arc::downgrade(&session), session.liveness.clone(), state);
         drop(session.home.spawn(keeper));
@@ -201,13 +192,8 @@ impl Session {
     }
 
     async fn make_node(&self, until: Instant) -> Answer<()> {
-        let sent = clock::now();
-        let options = CreateMode::Ephemeral.with_acls(self.acls);
-        let request = self.client.create(&self.node, b"", &options);
-        match self.tell(sent, until, request).await {
-            Ok(_) | Err(Failure::Answer(Error::NodeExists)) => Ok(()),
-            Err(failure) => Err(failure),
-        }
+        let directory = self.node.rsplit_once('/').map_or("/", |(directory, _)| directory);
+        self.make_all(directory, First::Session(&self.node), until).await
     }
 
     /// Writes to the session's own node, which a majority answers if the session lives.
@@ -218,8 +204,6 @@ impl Session {
             Ok(_) => Ok(()),
             Err(failure) if failure.is_no_node() => {
                 // Somebody took it away; with its directory too, if that was empty then.
-                let directory = self.node.rsplit_once('/').map_or("/", |(directory, _)| directory);
-                self.make_directory(directory, until).await?;
                 self.make_node(until).await
             }
             Err(failure) => Err(failure),

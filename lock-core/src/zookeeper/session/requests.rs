@@ -7,7 +7,6 @@ use zookeeper_client::{CreateMode, Error, MultiWriteError, OneshotWatcher, Stat}
 
 use super::{Answer, Session};
 use crate::ground::clock;
-use crate::zookeeper::fault::Failure;
 
 impl Session {
     /// Creates a node of this session that the server numbers; its number and the transaction.
@@ -24,33 +23,6 @@ impl Session {
             let (stat, sequence) = self.tell(sent, until, request).await?;
             Ok((sequence.into_i64(), czxid(&stat)))
         }
-    }
-
-    /// Makes one directory, whose parent is there.
-    pub(in crate::zookeeper) fn make<'a>(
-        &'a self,
-        path: &'a str,
-        until: Instant,
-    ) -> impl Future<Output = Answer<()>> + 'a {
-        let sent = clock::now();
-        let options = CreateMode::Container.with_acls(self.acls);
-        let request = self.client.create(path, b"", &options);
-        async move {
-            match self.tell(sent, until, request).await {
-                Ok(_) | Err(Failure::Answer(Error::NodeExists)) => Ok(()),
-                Err(failure) => Err(failure),
-            }
-        }
-    }
-
-    /// Makes a directory and all above it.
-    pub(in crate::zookeeper) async fn make_directory(
-        &self,
-        path: &str,
-        until: Instant,
-    ) -> Answer<()> {
-        let options = CreateMode::Container.with_acls(self.acls);
-        self.ask(until, self.client.mkdir(path, &options)).await
     }
 
     /// The names of all children.
@@ -168,27 +140,6 @@ impl Session {
                 Err(error) => Err(error.into()),
             }
         })
-    }
-
-    /// Deletes a directory that has never had a child nor data. Whoever is about to use it makes
-    /// it again, as after its removal by the server.
-    pub(in crate::zookeeper) async fn delete_unused(
-        &self,
-        path: &str,
-        until: Instant,
-    ) -> Answer<()> {
-        let stat = self.ask(until, self.client.check_stat(path)).await?;
-        let unused = |stat: &Stat| {
-            stat.ephemeral_owner == 0
-                && (stat.cversion, stat.version, stat.data_length) == (0, 0, 0)
-        };
-        if !stat.as_ref().is_some_and(unused) {
-            return Ok(());
-        }
-        match self.delete(path, until).await {
-            Err(Failure::Answer(Error::NoNode | Error::NotEmpty)) => Ok(()),
-            answer => answer,
-        }
     }
 }
 
