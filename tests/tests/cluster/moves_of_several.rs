@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use lock_core::{LockClient, LockGuard};
-use tests::redis::RedisCluster;
+use tests::proxy::Proxy;
+use tests::redis::{RedisCluster, RedisServer};
+use tests::scene::Line;
 use tests::wait::{eventually, within};
 
 use crate::support::*;
@@ -158,6 +160,58 @@ async fn a_reader_whose_turn_comes_on_the_way_of_its_slot_stands_before_the_writ
                 assert!(begun.elapsed() > GONE_AFTER, "{:?}", begun.elapsed());
                 guard.unwrap().unwrap().release().await.unwrap();
                 reader.await.unwrap().unwrap().release().await.unwrap();
+            }
+        }
+    }
+    nothing_left(&cluster, [one, two, three]).await;
+}
+
+/// V2: whoever hears of a move of its slot first passes none of those who have not heard of it yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_has_not_heard_of_a_move_keeps_its_place() {
+    let cluster = RedisCluster::calm().await;
+    let addrs: Vec<_> = cluster.nodes().iter().map(RedisServer::addr).collect();
+    let proxies = Line::renaming(&addrs);
+    let nodes: Vec<_> = proxies.iter().map(|proxy| proxy.addr().to_string()).collect();
+    let slow = format!("redis+cluster://{}", nodes.join(","));
+    let (one, two) = (connect(&cluster.url(), ms(30_000)).await, connect(&slow, ms(30_000)).await);
+    let three = connect(&cluster.url(), ms(30_000)).await;
+    for is_reader in [false, true] {
+        loop {
+            let guard = one.lock("k").await.unwrap();
+            let begun = Instant::now();
+            let acquire = two.lock("k");
+            let acquire = if is_reader { acquire.shared() } else { acquire };
+            let mut first = tokio::spawn(acquire.acquire());
+            line_of(&cluster, "k", 1).await;
+            let mut second = tokio::spawn(three.lock("k").acquire());
+            line_of(&cluster, "k", 2).await;
+            proxies.iter().for_each(Proxy::black_hole);
+            let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+            cluster.move_slot(slot, from, (from + 1) % 3);
+            within("the release", guard.release()).await.unwrap();
+            let is_taken = || cluster.server_of("k").key("lock:{k}").is_some();
+            eventually("somebody has the key", is_taken).await;
+            let is_alive = begun.elapsed() < GONE_AFTER;
+            proxies.iter().for_each(Proxy::resume);
+            let turn = within("a turn", async {
+                tokio::select! {
+                    first = &mut first => Ok(first),
+                    second = &mut second => Err(second),
+                }
+            });
+            match turn.await {
+                Ok(guard) => {
+                    assert!(!second.is_finished());
+                    guard.unwrap().unwrap().release().await.unwrap();
+                    second.await.unwrap().unwrap().release().await.unwrap();
+                    break;
+                }
+                Err(guard) => {
+                    assert!(!is_alive, "it is passed");
+                    guard.unwrap().unwrap().release().await.unwrap();
+                    first.await.unwrap().unwrap().release().await.unwrap();
+                }
             }
         }
     }

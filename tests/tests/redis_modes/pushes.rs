@@ -3,9 +3,12 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Instant;
 
 use lock_core::backend::Claim;
 use lock_core::options::Fairness;
+use lock_core::redis::Redis;
+use tests::proxy::Proxy;
 use tests::redis::RedisServer;
 use tests::support::connect;
 use tests::wait::eventually;
@@ -155,4 +158,54 @@ async fn a_lock_that_lingers_is_given_back_when_it_is_tried_elsewhere() {
     assert!(locks.stats().renewals <= renewals + 2, "{:?}", locks.stats());
     held.release().await.unwrap();
     eventually("it does not linger", is_free).await;
+}
+
+/// V2: whoever hands the key on skips one that no push reaches, but not if its own connection is
+/// back only now: what ended that may have ended others, and not all are back at once.
+#[tokio::test]
+async fn one_that_is_back_first_lets_in_those_who_are_not_back_yet() {
+    let server = RedisServer::start();
+    let [to_first, to_holder] = [(); 2].map(|()| Proxy::start(server.addr()));
+    let behind = async |proxy: &Proxy| Redis::connect(&proxy.url(), None).await.unwrap();
+    let (one, two, three) =
+        (behind(&to_holder).await, behind(&to_first).await, store(&server).await);
+    // The first round tells what happens to a holder whose connection lives.
+    for (is_back, mode) in [(false, WRITER), (false, READER), (true, WRITER), (true, READER)] {
+        loop {
+            let mut holder = claim(&one, WRITER);
+            holder.takes().await;
+            let begun = Instant::now();
+            let (mut first, mut second) = (claim(&two, mode), claim(&three, WRITER));
+            first.waits().await;
+            second.waits().await;
+            to_first.refuse();
+            if is_back {
+                to_holder.reset();
+            }
+            eventually("it is cut off", || server.channels().len() == 2).await;
+            holder.releases().await;
+            to_first.resume();
+            // Without a word for 1.5 s it counts as gone, whoever hands the key on.
+            let is_alive = begun.elapsed() < ms(1_000);
+            let (mut next, mut last) = if is_back && is_alive {
+                (first, second)
+            } else if is_alive {
+                second.is_handed(&three).await;
+                (second, first)
+            } else {
+                answered!(first.attempt());
+                answered!(second.attempt());
+                answered!(first.claim.withdraw());
+                answered!(second.claim.withdraw());
+                continue;
+            };
+            next.takes().await;
+            last.waits().await;
+            next.releases().await;
+            last.takes().await;
+            last.releases().await;
+            break;
+        }
+    }
+    assert_eq!(keys(&server), Vec::<String>::new());
 }

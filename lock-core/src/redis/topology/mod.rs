@@ -283,11 +283,11 @@ impl Topology {
         };
         // Rare ways are on the heap, as a call is a part of every request.
         let answer = match single.at_hand() {
-            Some((connection, current, _asking)) => {
+            Some((connection, current, _asking)) if !current.is_back() => {
                 self.session.count();
                 connection.send(current, &call.command).await
             }
-            None => Box::pin(single.send(&call.command)).await,
+            _ => return Box::pin(single.call(&call)).await,
         };
         match call.in_full(&answer) {
             Some(command) => Box::pin(single.send(&command)).await,
@@ -324,6 +324,7 @@ impl Topology {
         only: Option<Over>,
     ) -> Result<(Value, Over), Unserved> {
         let Servers::Single(single) = &self.servers else { return Err(no_member()) };
+        let call = single.fitting(call);
         let answer = single.send_over(&call.command, only).await;
         match call.in_full(&answer) {
             Some(command) => single.send_over(&command, only).await,
@@ -339,6 +340,7 @@ impl Topology {
     ) -> Result<(Value, u32), Unserved> {
         let answer = match &self.servers {
             Servers::Single(single) => {
+                let call = single.fitting(&call);
                 let answer = single.send_and_wait(&call.command, replicas).await;
                 match call.in_full(&answer) {
                     Some(command) => single.send_and_wait(&command, replicas).await,

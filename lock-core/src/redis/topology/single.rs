@@ -1,5 +1,6 @@
 //! One server at a time: its connections.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use redis::{Cmd, Value};
@@ -14,7 +15,7 @@ use crate::redis::wire::free::{Asking, FreeKeys};
 use crate::redis::wire::lanes::Lanes;
 use crate::redis::wire::pool::RedisPool;
 use crate::redis::wire::renewals::{Renewals, Shape};
-use crate::redis::wire::request::{self, Request, Unserved, WrongServer};
+use crate::redis::wire::request::{self, Call, Request, Unserved, WrongServer};
 use crate::redis::wire::session::Session;
 
 /// The number of a connection to a server, one after the other.
@@ -94,6 +95,23 @@ impl SingleServer {
         Some((&self.main, self.main.at_hand()?, free_keys.asking()))
     }
 
+    /// A call as it is to be made now: patient, where the server is back only now, or another. Those
+    /// in line there may be on their way to it, and no push reaches them yet.
+    pub(super) fn fitting<'a>(&self, call: &'a Call) -> Cow<'a, Call> {
+        let patient = if self.main.is_back() { call.patient() } else { None };
+        patient.map_or(Cow::Borrowed(call), Cow::Owned)
+    }
+
+    /// Calls a script.
+    pub(super) async fn call(&self, call: &Call) -> Result<Value, Unserved> {
+        let call = self.fitting(call);
+        let answer = self.send(&call.command).await;
+        match call.in_full(&answer) {
+            Some(command) => self.send(&command).await,
+            None => answer,
+        }
+    }
+
     /// The place where claims on free keys ask together, if whoever polls this has one.
     pub(super) fn free_keys(&self) -> Option<&FreeKeys> {
         self.pool().is_none().then_some(&self.free_keys)
@@ -111,7 +129,7 @@ impl SingleServer {
         self.pool.as_ref().filter(|pool| pool.fits() && !background::is_here())
     }
 
-    pub(in crate::redis) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
+    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         if self.pool().is_some() {
             match self.send_pooled(Request { command, replicas: None }).await {
                 Err(wrong) if wrong.is_elsewhere => {}

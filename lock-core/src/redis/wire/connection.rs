@@ -20,6 +20,7 @@ use crate::backend::Fault;
 use crate::backend::Replicas;
 use crate::backend::io::Home;
 use crate::ground::{FAULT_PAUSES, Plus as _, clock, lock, timeout};
+use crate::redis::protocol::script;
 
 /// Requests that may wait to be written.
 const BUFFERED_MAX: usize = 1_024;
@@ -106,11 +107,17 @@ pub(in crate::redis) struct Current {
     /// The runtime that serves it.
     runtime: Handle,
     number: u64,
+    opened: Instant,
     /// The term that it was made in: when that is over, what it still answers does not count.
     term: u64,
 }
 
 impl Current {
+    /// Whether it has taken the place of another a moment ago. That may have ended for others too.
+    pub(in crate::redis) fn is_back(&self) -> bool {
+        self.number > 0 && script::is_fresh(self.opened)
+    }
+
     /// The connection as that over which something was sent.
     pub(in crate::redis) fn sent(&self) -> Arc<Sent> {
         let (connection, runtime) = (self.connection.clone(), self.runtime.clone());
@@ -300,7 +307,13 @@ impl Connection {
             }
             Some(Role::Stands) | None => {}
         }
-        Ok(Current { connection, runtime, number, term })
+        Ok(Current { connection, runtime, number, opened: clock::now(), term })
+    }
+
+    /// Whether there is none in place of an earlier one, or has not been for long.
+    pub(in crate::redis) fn is_back(&self) -> bool {
+        let before = || self.connects.load(Ordering::Relaxed) > 0;
+        self.current().map_or_else(before, |current| current.is_back())
     }
 
     /// Whether an answer or a push of this term counts still.

@@ -26,6 +26,13 @@ pub(in crate::redis) struct Call {
 }
 
 impl Call {
+    /// The same by the patient form of the script.
+    pub(in crate::redis) fn patient(&self) -> Option<Self> {
+        let script = self.script.patient()?;
+        let command = script.evalsha_as(&self.command);
+        Some(Self { script, command, slot: self.slot })
+    }
+
     /// The same with the source of the script, if the server answered that it does not know the
     /// hash. It does from then on.
     pub(in crate::redis) fn in_full<T>(&self, answer: &Result<T, Unserved>) -> Option<Cmd> {

@@ -23,10 +23,21 @@
 //! - `owner`, `held`, `mode`, `promote`, `ticks`, `tokens`: shared functions.
 
 use std::sync::{LazyLock, OnceLock};
+use std::time::{Duration, Instant};
 
 use redis::Cmd;
 
+use crate::ground::{Plus as _, clock};
 use crate::redis::protocol::names::{self, Names, QUORUM};
+
+/// A waiter that has not asked for so long counts as gone.
+const DUE: Duration = Duration::from_millis(1_500);
+
+/// Whether those who were in line at the time when a server became that of their keys, or came back,
+/// may still be on their way to it.
+pub(in crate::redis) fn is_fresh(since: Instant) -> bool {
+    clock::now() < since.plus(DUE)
+}
 
 /// A script and its name at the server.
 #[derive(Debug)]
@@ -34,12 +45,13 @@ pub(in crate::redis) struct Script {
     source: String,
     sha: String,
     sharded: OnceLock<Box<Self>>,
+    patient: OnceLock<Option<Box<Self>>>,
 }
 
 impl Script {
     pub(in crate::redis) fn new(source: String) -> Self {
         let sha = redis::Script::new(&source).get_hash().to_owned();
-        Self { source, sha, sharded: OnceLock::new() }
+        Self { source, sha, sharded: OnceLock::new(), patient: OnceLock::new() }
     }
 
     /// The same script for a cluster, where pushes go to a channel in the slot of the keys, with
@@ -50,6 +62,18 @@ impl Script {
             let source = self.source.replace("'PUBLISH', 'lock:push:' ..", channel);
             Box::new(Self::new(source.replace("'PUBLISH'", "'SPUBLISH'")))
         })
+    }
+
+    /// The same script for a caller whose server has only just become that of the key, or is back.
+    /// Those in line may be on their way to it, and nobody of them is heard there yet. So who is
+    /// not is let in all the same, as long as it counts as alive. `None` if it lets nobody in.
+    pub(in crate::redis) fn patient(&self) -> Option<&Self> {
+        let patient = self.patient.get_or_init(|| {
+            let [skips, waits] = ["local RECEIVERS_MIN = 1", "local RECEIVERS_MIN = 0"];
+            let source = self.source.replace(skips, waits);
+            (source != self.source).then(|| Box::new(Self::new(source)))
+        });
+        patient.as_deref()
     }
 
     /// Puts the shared functions in where the body asks for them. That is behind the paths that are
@@ -93,9 +117,18 @@ impl Script {
     /// The same call with the source, for a server that does not know the hash. It does from then
     /// on.
     pub(in crate::redis) fn eval(&self, evalsha: &Cmd) -> Cmd {
-        let mut command = Cmd::with_capacity(12, 4096);
-        command.arg("EVAL").arg(&self.source);
-        for arg in evalsha.args_iter().skip(2) {
+        self.instead("EVAL", &self.source, evalsha)
+    }
+
+    /// This script's call in place of another's, with the same keys and arguments.
+    pub(in crate::redis) fn evalsha_as(&self, other: &Cmd) -> Cmd {
+        self.instead("EVALSHA", &self.sha, other)
+    }
+
+    fn instead(&self, verb: &str, script: &str, call: &Cmd) -> Cmd {
+        let mut command = Cmd::with_capacity(12, script.len() + 512);
+        command.arg(verb).arg(script);
+        for arg in call.args_iter().skip(2) {
             if let redis::Arg::Simple(arg) = arg {
                 command.arg(arg);
             }
@@ -173,6 +206,29 @@ pub(in crate::redis) static FREE: LazyLock<Script> =
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_scripts_that_let_a_waiter_in_have_a_patient_form() {
+        let patient = [&ATTEMPT, &WITHDRAW, &DOWNGRADE, &FORCE_RELEASE, &FORCE_ACQUIRE];
+        let of_quorum = [&QUORUM_ATTEMPT, &QUORUM_WITHDRAW, &QUORUM_FORCE_RELEASE];
+        for script in patient.into_iter().chain(of_quorum) {
+            let lets_in = script.source.contains("RECEIVERS_MIN then");
+            let patient = script.sharded().patient();
+            assert_eq!(lets_in, patient.is_some());
+            if let Some(patient) = patient {
+                let mut call = patient.evalsha(1);
+                call.arg("k");
+                let mut other = script.evalsha(1);
+                other.arg("k");
+                assert_eq!(
+                    patient.evalsha_as(&other).get_packed_command(),
+                    call.get_packed_command()
+                );
+            }
+        }
+        assert!(ATTEMPT.patient().is_some() && WITHDRAW.patient().is_some());
+        assert!(RENEW.patient().is_none());
+    }
 
     #[test]
     fn in_a_cluster_every_push_goes_to_a_channel_of_the_slot() {

@@ -4,6 +4,8 @@ local SKIPS_MAX = 1000
 local DEAD_MAX = 5000
 -- Those of them that are let in together, which costs more. Who is left comes with the next call.
 local JOINS_MAX = 250
+-- Fewer hear of a grant to one that is gone. The patient form of the script has none of this.
+local RECEIVERS_MIN = 1
 -- The claim lease of a waiter that left none.
 local CLAIM_LEASE_MS = '1500'
 -- Those who were let in by this call, to hold the key together.
@@ -88,7 +90,7 @@ local function promote(me, used)
         grant = grant .. ' ' .. slot
       end
       -- Without a receiver its process is gone, or its connection: skip it at once.
-      if call('PUBLISH', 'lock:push:' .. string.sub(head, 34), grant) > 0 then
+      if call('PUBLISH', 'lock:push:' .. string.sub(head, 34), grant) >= RECEIVERS_MIN then
         if not wants then
           call('SET', lock, wanted == 1 and head .. '+' or head, 'PX', lease)
           return true

@@ -87,7 +87,6 @@ impl Cluster {
 
     /// Withdraws a claim. It only gives up the lock itself while the keys of the lock are in two
     /// places, or where the slot is on its way to. Those who wait find that at their next recheck.
-    /// Nobody can listen there yet, so a hand-off would take all who wait for dead.
     pub(in crate::redis) async fn withdraw(
         &self,
         call: &Call,
@@ -206,6 +205,9 @@ impl Cluster {
             self.session.count();
             let within = left(way.end);
             let sent = clock::now();
+            let hears_nobody = asking || self.is_moving();
+            let patient = if hears_nobody { call.patient() } else { None };
+            let call = patient.as_ref().unwrap_or(call);
             let answer = server.call(way.lane, call, asking, within).await;
             let unserved = match answer {
                 Ok(answer) if asking || self.still_owns(slot, &server, sent).await => {

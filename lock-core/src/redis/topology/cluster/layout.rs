@@ -147,8 +147,9 @@ impl Table {
     }
 
     /// Learns what a node told. Its word on a slot counts unless somebody else owns the slot under
-    /// a later epoch: a node that was cut off does not know that it was succeeded.
-    pub(super) fn learn(&mut self, told: &[Master]) {
+    /// a later epoch: a node that was cut off does not know that it was succeeded. Returns whether
+    /// a slot has another owner now.
+    pub(super) fn learn(&mut self, told: &[Master]) -> bool {
         let mut next = Self::empty();
         next.names = told.iter().filter_map(|m| Some((m.named.clone()?, m.addr.clone()))).collect();
         for master in told {
@@ -164,7 +165,11 @@ impl Table {
                 next.owners[slot] = (next.number(addr), *epoch);
             }
         }
-        *self = next;
+        let last = std::mem::replace(self, next);
+        (0..SLOTS).any(|slot| {
+            let owner = last.owner(slot);
+            owner.is_some() && owner != self.owner(slot)
+        })
     }
 
     /// Owners of slots that none of these answers names as owners of any: they are gone, if they do

@@ -26,7 +26,10 @@
 //!   back to a script of the lock key alone, which is always at one place: the hold goes on,
 //!   without new tokens. A release tries for 0.1 s, then frees the lock key alone, without a
 //!   hand-off, and waiters find that by their recheck. It does so at once where the node says
-//!   `ASK`: nobody can listen yet where the slot is on its way to.
+//!   `ASK`: the keys of a line that is empty are at neither node, so the next one cannot tell either.
+//! - Behind a move nobody in line is heard where it led to before it has asked there. So for 1.5 s
+//!   from when a client learns of another owner, and behind an `ASK`, its calls are of the patient
+//!   form: they skip nobody whom no push reaches.
 //! - A call that waits for the cluster keeps 0.2 s, or a fifth, for the last try: a time-out of a
 //!   few milliseconds would break a connection that is well.
 //! - Pushes are sharded: one channel for a client and a *slot*, `lock:push:{tag}:<session>` with a
@@ -65,7 +68,8 @@ pub(in crate::redis) use self::server::asked;
 pub(in crate::redis) use self::target::Target;
 use crate::backend::io::Home;
 use crate::backend::{ClaimId, Fault, FaultKind};
-use crate::redis::protocol::slots;
+use crate::ground::clock;
+use crate::redis::protocol::{script, slots};
 use crate::redis::wire::access::Access;
 use crate::redis::wire::request::{Failure, REQUEST_WITHIN, Unserved};
 use crate::redis::wire::session::Session;
@@ -93,6 +97,8 @@ pub(in crate::redis) struct Cluster {
 #[derive(Debug)]
 struct State {
     table: Table,
+    /// The time when a slot was last seen to have another owner than before.
+    moved: Option<Instant>,
     servers: HashMap<Addr, Arc<Server>>,
 }
 
@@ -114,7 +120,11 @@ impl Cluster {
             session,
             access,
             seeds,
-            state: Mutex::new(State { table: Table::empty(), servers: HashMap::new() }),
+            state: Mutex::new(State {
+                table: Table::empty(),
+                moved: None,
+                servers: HashMap::new(),
+            }),
             needed: Mutex::default(),
             looking: AtomicBool::new(false),
             home,
@@ -178,6 +188,12 @@ impl Cluster {
         self.state().table.one_slot_each().into_iter().map(|(slot, _)| slot).collect()
     }
 
+    /// Whether slots have changed hands a moment ago. Those in line for their keys may be on their
+    /// way to the new owner.
+    fn is_moving(&self) -> bool {
+        self.state().moved.is_some_and(script::is_fresh)
+    }
+
     fn owns(&self, slot: u16, server: &Server) -> bool {
         self.state().table.owner(slot) == Some(&server.addr)
     }
@@ -210,8 +226,12 @@ impl Cluster {
         let to = state.table.known(to);
         let from = state.table.owner(slot).cloned();
         let moved = state.table.moved(slot, &by.addr, &to);
+        let is_another = moved && from.is_some_and(|from| from != to);
+        if is_another {
+            state.moved = Some(clock::now());
+        }
         drop(state);
-        if moved && from.is_some_and(|from| from != to) {
+        if is_another {
             self.stir(&[slot]);
         }
         if moved && self.needed().contains_key(&slot) {

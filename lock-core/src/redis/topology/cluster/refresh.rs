@@ -180,9 +180,11 @@ impl Cluster {
     pub(super) fn learn(&self, told: &[Master]) {
         let mut slots: Vec<_> = self.needed().keys().copied().collect();
         let mut state = self.state();
-        let State { table, servers } = &mut *state;
+        let State { table, moved, servers } = &mut *state;
         let owners: Vec<_> = slots.iter().map(|slot| table.owner(*slot).cloned()).collect();
-        table.learn(told);
+        if table.learn(told) {
+            *moved = Some(clock::now());
+        }
         // Others were asked on the way, or are masters no more: their connections go.
         servers.retain(|addr, _| table.masters().contains(addr));
         let mut owners = owners.iter();

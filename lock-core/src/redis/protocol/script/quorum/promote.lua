@@ -1,5 +1,7 @@
 -- Dead waiters skipped by one call at most, so that no call holds the server up.
 local SKIPS_MAX = 1000
+-- Fewer hear of a grant to one that is gone. The patient form of the script has none of this.
+local RECEIVERS_MIN = 1
 -- The claim lease of a waiter that left none.
 local CLAIM_LEASE_MS = '1500'
 
@@ -32,7 +34,7 @@ local function promote(me, ...)
       local wanted = behind > 0 and 1 or 0
       local grant = string.format('g %s %d %d %d', head, first, last, wanted)
       -- Without a receiver its process is gone, or its connection: skip it at once.
-      if call('PUBLISH', 'lock:push:' .. string.sub(head, 34), grant) > 0 then
+      if call('PUBLISH', 'lock:push:' .. string.sub(head, 34), grant) >= RECEIVERS_MIN then
         call('SET', lock, head, 'PX', lease)
         return true
       end
