@@ -299,8 +299,9 @@ impl LockClient {
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
     }
 
-    /// Asks the store which keys somebody holds or waits for, in any process, and who: of `max` keys at
-    /// most. Those of this client's [`prefix`](crate::ClientBuilder::prefix), if it has one.
+    /// Asks the store which keys somebody holds, in any process, and who holds them and waits: of `max`
+    /// keys at most. Those of this client's [`prefix`](crate::ClientBuilder::prefix), if it has one.
+    /// A key that is waited for and not held, as between two holders, may be among them or not.
     ///
     /// It is for people who watch a fleet: the store is asked once for each key, and once or more for
     /// the list. Redis looks at all that is in the database, for up to 2 s. A key at which something

@@ -278,8 +278,8 @@ pub trait Backend: Send + Sync + Debug + 'static {
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
     }
 
-    /// The keys that somebody holds or waits for, in any process: all, or those whose first segments
-    /// are `within`, and at most `max`.
+    /// The keys that somebody holds, in any process: all, or those whose first segments are
+    /// `within`, and at most `max`. One that is only waited for may be among them or not.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use redis::Value;
 
 use super::claim::NAME_ALL;
 use crate::backend::Fault;
-use crate::ground::{Plus as _, clock};
+use crate::ground::{Plus as _, clock, timeout};
 use crate::key::Key;
 use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{self, Names};
@@ -85,7 +85,7 @@ pub(in crate::redis) async fn list(
 ) -> Result<KeyList, Fault> {
     let (pattern, until) = (names::pattern(within), clock::now().plus(REQUEST_WITHIN));
     // A node tells a key more than once while its table grows.
-    let (mut found, mut is_whole) = (BTreeSet::new(), true);
+    let (mut found, mut is_whole, mut has_answered) = (BTreeSet::new(), true, false);
     for slot in servers.one_slot_each() {
         let mut cursor = String::from("0");
         loop {
@@ -95,7 +95,12 @@ pub(in crate::redis) async fn list(
             }
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            let answer = servers.send_to(slot, &scan).await.map_err(|e| e.fault.into_fault())?;
+            let answer = match timeout::by(until, servers.send_to(slot, &scan)).await {
+                Ok(answer) => answer.map_err(|unserved| unserved.fault.into_fault())?,
+                Err(_) if has_answered => continue,
+                Err(_) => return Err(fault::timed_out(REQUEST_WITHIN)),
+            };
+            has_answered = true;
             let (next, names) = <(String, Vec<Vec<u8>>)>::from_redis_value(answer)
                 .map_err(|_| fault::strange("a list of keys"))?;
             found.extend(names.iter().filter_map(|name| names::key_of(name)));
