@@ -89,8 +89,8 @@ pub struct Etcd {
 
 impl Etcd {
     /// Opens a session at the members of an `etcd:` or `etcd+tls:` URL, which proves that keys can
-    /// be written under the URL's path. No runtime is needed: links live on a thread of their own,
-    /// `lock-io`, one for all clients of the process.
+    /// be written under the URL's path. No runtime is needed: links live on `lock-io`, a thread that
+    /// all stores of the process share.
     ///
     /// # Errors
     ///
