@@ -8,7 +8,7 @@ use super::fault::{self, Failure};
 use super::held::Held;
 use super::line::{Kind, Line};
 use super::links::{Answer, REQUEST_WITHIN};
-use super::place::{Place, Presence};
+use super::lock_key::{LockKey, Presence};
 use super::session::Session;
 use super::sessions::Sessions;
 use super::watch::Watch;
@@ -38,7 +38,7 @@ pub struct EtcdClaim {
     pub(super) id: ClaimId,
     pub(super) terms: Terms,
     pub(super) about: About,
-    pub(super) place: Option<Arc<Place>>,
+    pub(super) place: Option<Arc<LockKey>>,
     pub(super) has_waited: bool,
     pub(super) held: Option<Held>,
     pub(super) watch: Option<Watch>,

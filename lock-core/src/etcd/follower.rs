@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::claim::{prefix, tokens};
 use super::fault::Failure;
-use super::line::{Kind, Line, Place};
+use super::line::{InLine, Kind, Line};
 use super::links::REQUEST_WITHIN;
 use super::sessions::Sessions;
 use super::watch::{Events, Wanted, Watch};
@@ -69,11 +69,11 @@ impl Follower for EtcdFollower {
 }
 
 /// Go's mutex writes nothing into its key, and its election what the candidate publishes.
-fn leads(head: &Place) -> bool {
+fn leads(head: &InLine) -> bool {
     head.kind == Kind::Candidate || !head.is_ours && !head.about.text.is_empty()
 }
 
-fn leader(head: &Place) -> Leader {
+fn leader(head: &InLine) -> Leader {
     let value: Arc<str> = String::from_utf8_lossy(&head.about.text).into();
     let token = tokens(head.created, 1).first().map(FencingToken::new);
     Leader::new(value, token, head.claim.clone())

@@ -9,7 +9,7 @@ use super::fault::{self, Failure};
 use super::join::rewrite;
 use super::line::{Kind, Standing};
 use super::links::{REQUEST_WITHIN, Repeat};
-use super::place::{Place, Presence};
+use super::lock_key::{LockKey, Presence};
 use super::watch::{Events, Wanted};
 use super::wire::{Compare, Range};
 use crate::backend::io::by;
@@ -40,7 +40,7 @@ impl EtcdClaim {
     /// The claim holds the key.
     pub(super) async fn hold(
         &mut self,
-        place: &Arc<Place>,
+        place: &Arc<LockKey>,
         standing: Standing<'_>,
         slot: u32,
         revision: i64,
@@ -70,7 +70,7 @@ impl EtcdClaim {
     /// The grant of a claim that holds the key, as seen by a request that began at `began`.
     async fn grant(
         &self,
-        place: &Place,
+        place: &LockKey,
         held: Held,
         began: Instant,
         until: Instant,

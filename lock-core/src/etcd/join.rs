@@ -8,7 +8,7 @@ use super::claim::{EtcdClaim, REVISION_END, Stepped};
 use super::fault::Failure;
 use super::line::{self, Awaits, Kind, Line};
 use super::links::Repeat;
-use super::place::{Place, Presence};
+use super::lock_key::{LockKey, Presence};
 use super::session::{LEASE_DIGITS, Session};
 use super::watch::{Events, Wanted};
 use super::wire::{Compare, Op, PutRequest, Range, RequestOp};
@@ -109,7 +109,7 @@ impl EtcdClaim {
         }
         // Owned before anything is sent, so that nothing can be left behind.
         let lease_end = began.plus(self.terms.lease);
-        let place = Place::new(session.clone(), key.clone(), epoch, lease_end);
+        let place = LockKey::new(session.clone(), key.clone(), epoch, lease_end);
         self.place = Some(place.clone());
         let put = PutRequest {
             key,
@@ -181,7 +181,7 @@ impl EtcdClaim {
     /// The step of a claim with a key in the line, by what the line says about it.
     async fn stand(
         &mut self,
-        place: &Arc<Place>,
+        place: &Arc<LockKey>,
         line: &Line,
         revision: i64,
         began: Instant,
@@ -232,7 +232,7 @@ impl EtcdClaim {
     /// read: that may be another who takes the same number.
     async fn take_slot(
         &mut self,
-        place: &Arc<Place>,
+        place: &Arc<LockKey>,
         about: &About,
         written: i64,
         revision: i64,

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::clock::Beats;
 use super::liveness::Liveness;
-use super::place::Place;
+use super::lock_key::LockKey;
 use super::session::Session;
 use crate::ground::clock;
 
@@ -50,7 +50,7 @@ pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>) {
         }
         let now = clock::now();
         for place in liveness.due(now) {
-            place.upgrade().inspect(|place| Place::expire(place, now));
+            place.upgrade().inspect(|place| LockKey::expire(place, now));
         }
         if now >= beats.next() {
             beats.sent(&liveness.clock(), now);

@@ -134,7 +134,7 @@ fn is_time(part: &str) -> bool {
 
 /// One claim in the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct InLine {
     pub(super) key: Vec<u8>,
     pub(super) created: i64,
     pub(super) written: i64,
@@ -145,7 +145,7 @@ pub(super) struct Place {
     pub(super) about: About,
 }
 
-impl Place {
+impl InLine {
     fn of(prefix: &[u8], found: &KeyValue) -> Option<Self> {
         let name = found.key.strip_prefix(prefix).unwrap_or(&found.key);
         let (claim, kind, is_ours) = read(&String::from_utf8_lossy(name), found.lease)?;
@@ -167,7 +167,7 @@ impl Place {
 /// The standing of one claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Standing<'a> {
-    pub(super) place: &'a Place,
+    pub(super) place: &'a InLine,
     /// The number of claims ahead.
     pub(super) ahead: usize,
     pub(super) awaits: Awaits<'a>,
@@ -189,7 +189,7 @@ pub(super) enum Awaits<'a> {
 /// All who queue, in their order.
 #[derive(Debug)]
 pub(super) struct Line {
-    places: Vec<Place>,
+    places: Vec<InLine>,
     holders: usize,
 }
 
@@ -197,7 +197,7 @@ impl Line {
     /// The line of the keys that were read below the prefix.
     pub(super) fn of(prefix: &[u8], found: &[KeyValue]) -> Self {
         let mut places: Vec<_> =
-            found.iter().filter_map(|found| Place::of(prefix, found)).collect();
+            found.iter().filter_map(|found| InLine::of(prefix, found)).collect();
         places.sort_by(|one, other| (one.created, &one.key).cmp(&(other.created, &other.key)));
         let holders = places.first().map_or(0, |head| {
             let beside = places.iter().skip(1).take_while(|place| place.kind.is_beside(head.kind));
@@ -210,17 +210,17 @@ impl Line {
         self.places.len()
     }
 
-    pub(super) fn holders(&self) -> &[Place] {
+    pub(super) fn holders(&self) -> &[InLine] {
         self.places.get(..self.holders).unwrap_or_default()
     }
 
-    pub(super) fn waiters(&self) -> &[Place] {
+    pub(super) fn waiters(&self) -> &[InLine] {
         self.places.get(self.holders..).unwrap_or_default()
     }
 
     /// Whether one who comes now holds the key at once.
     pub(super) fn is_open_to(&self, kind: Kind) -> bool {
-        let fits = |head: &Place| kind.is_beside(head.kind) && self.holders < kind.most();
+        let fits = |head: &InLine| kind.is_beside(head.kind) && self.holders < kind.most();
         self.waiters().is_empty() && self.places.first().is_none_or(fits)
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
 use super::clock::SessionClock;
-use super::place::Place;
+use super::lock_key::LockKey;
 use crate::ground::{clock, lock};
 
 /// Names one entry of [`Liveness`]: when its claim is to be looked at, and a number of its own.
@@ -26,7 +26,7 @@ pub(super) struct Liveness {
 /// The claims with a key in this session, by the end of their lease.
 #[derive(Debug)]
 struct Claims {
-    due: BTreeMap<Entry, Weak<Place>>,
+    due: BTreeMap<Entry, Weak<LockKey>>,
     entered: u64,
     /// When the keeper looks next.
     wakes_at: Instant,
@@ -78,7 +78,7 @@ impl Liveness {
     }
 
     /// A claim has, or may have, a key in this session until `until`.
-    pub(super) fn enter(&self, place: Weak<Place>, until: Instant) -> Entry {
+    pub(super) fn enter(&self, place: Weak<LockKey>, until: Instant) -> Entry {
         let mut claims = lock(&self.claims);
         claims.entered = claims.entered.wrapping_add(1);
         let entry = (until, claims.entered);
@@ -96,7 +96,7 @@ impl Liveness {
     }
 
     /// Takes out the claims whose lease was to end by `now`.
-    pub(super) fn due(&self, now: Instant) -> Vec<Weak<Place>> {
+    pub(super) fn due(&self, now: Instant) -> Vec<Weak<LockKey>> {
         let mut claims = lock(&self.claims);
         let mut due = Vec::new();
         while let Some(first) = claims.due.first_entry()

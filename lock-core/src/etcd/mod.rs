@@ -21,7 +21,7 @@
 //! - `session`: the lease, and the key that settles a write without an answer.
 //! - `sessions`: a new one after one has ended.
 //! - `liveness`, `keepalive`, `clock`: how a session is kept, and until when it surely lives.
-//! - `place`: a claim's key, deleted whatever happens.
+//! - `lock_key`: a claim's key, deleted whatever happens.
 //! - `watch`: watches.
 //! - `claim`: the verbs.
 //! - `join`: getting into the line, also after lost replies.
@@ -48,9 +48,9 @@ mod line;
 mod link;
 mod links;
 mod liveness;
+mod lock_key;
 mod login;
 mod operator;
-mod place;
 mod rpc;
 mod schemes;
 mod session;

@@ -8,9 +8,9 @@ use super::about::About;
 use super::claim::{prefix, tokens};
 use super::fault::{self, Failure};
 use super::join::rewrite;
-use super::line::{Line, Place};
+use super::line::{InLine, Line};
 use super::links::{REQUEST_WITHIN, Repeat};
-use super::place::delete;
+use super::lock_key::delete;
 use super::session::Session;
 use super::sessions::Sessions;
 use super::wire::{Compare, Range};
@@ -131,7 +131,7 @@ async fn each_holder(sessions: &Arc<Sessions>, key: &Key, wish: Wish) -> Result<
 }
 
 /// `false` if it is gone, or says something else by now.
-async fn ask(session: &Session, holder: &Place, until: Instant) -> Result<bool, Fault> {
+async fn ask(session: &Session, holder: &InLine, until: Instant) -> Result<bool, Fault> {
     if holder.about.is_revoked {
         return Ok(true);
     }

@@ -10,7 +10,7 @@ use super::error::CompleteError;
 use super::repeat::STORE_WITHIN;
 use super::single_flight::End;
 #[cfg(feature = "sql")]
-use super::written::{InDoubt, Place, Verdict};
+use super::written::{Destination, InDoubt, Verdict};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::{LockHandle, MultiLost};
 use crate::ground::clock;
@@ -70,7 +70,7 @@ pub struct Execution {
     /// The same execution under the secret that is being replaced.
     pub(super) old: Option<Box<Self>>,
     #[cfg(feature = "sql")]
-    pub(super) place: Place,
+    pub(super) place: Destination,
     /// The outcome that is written in a transaction of which nobody has said that it is committed.
     #[cfg(feature = "sql")]
     pub(super) written: Option<InDoubt>,
@@ -82,7 +82,7 @@ impl Execution {
         handle: LockHandle,
         replaced: Option<FencingToken>,
         finish: oneshot::Sender<Finish>,
-        #[cfg(feature = "sql")] place: Place,
+        #[cfg(feature = "sql")] place: Destination,
     ) -> Self {
         Self {
             id,

@@ -20,7 +20,7 @@ use super::repeat::{Repeat, STORE_WITHIN};
 use super::service::Service;
 use super::single_flight::{End, LeadInHand};
 #[cfg(feature = "sql")]
-use super::written::Place;
+use super::written::Destination;
 use crate::backend::Fault;
 use crate::engine::LockGuard;
 use crate::records::{ClaimRecord, Claimed, Fingerprint, OnUnknown, RecordId, RecordStore};
@@ -82,8 +82,8 @@ impl Task {
     }
 
     #[cfg(feature = "sql")]
-    fn place(&self) -> Place {
-        Place { table: self.store().table().cloned(), ttl: self.options.record_ttl }
+    fn place(&self) -> Destination {
+        Destination { table: self.store().table().cloned(), ttl: self.options.record_ttl }
     }
 
     /// Claims the record, and keeps it to its end. `answer` is told what the claim came to.

@@ -11,12 +11,12 @@ use crate::sql::{RecordDialect, TableName};
 
 /// The place of a record, and how long its outcome is kept.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct Destination {
     pub(super) table: Option<RecordTable>,
     pub(super) ttl: Duration,
 }
 
-impl Place {
+impl Destination {
     /// The table, for a transaction of this kind of database.
     pub(super) fn in_database<D: RecordDialect>(&self) -> Result<TableName, CompleteInError> {
         let kept = self.table.as_ref().map_or("no table of a database", RecordTable::database);

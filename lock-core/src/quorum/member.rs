@@ -120,7 +120,7 @@ impl Served {
         waits: Arc<Waits>,
     ) -> Self {
         let slot = Arc::new(Slot { waits, is_woken: false.into(), line: Mutex::default() });
-        let place = Place { members: members.clone(), member, slot: slot.clone() };
+        let place = AtMember { members: members.clone(), member, slot: slot.clone() };
         let serving = Box::pin(serve(place, claim));
         Self { waker: slot.clone().into(), slot, serving, owes: 0 }
     }
@@ -205,14 +205,14 @@ impl Slot {
 
 /// A member of a quorum, as the place of a claim.
 #[derive(Debug)]
-struct Place<B> {
+struct AtMember<B> {
     members: Arc<Members<B>>,
     member: usize,
     slot: Arc<Slot>,
 }
 
 /// Serves commands in their order.
-async fn serve<B>(place: Place<B>, mut claim: impl MemberClaim) -> Infallible {
+async fn serve<B>(place: AtMember<B>, mut claim: impl MemberClaim) -> Infallible {
     let (member, slot) = (place.member, &*place.slot);
     // Something was asked since the last push: the claim may have something to tell.
     let mut listens = false;
@@ -261,7 +261,7 @@ async fn serve<B>(place: Place<B>, mut claim: impl MemberClaim) -> Infallible {
     }
 }
 
-impl<B> Place<B> {
+impl<B> AtMember<B> {
     fn membership(&self) -> Option<&Arc<MembershipState>> {
         self.members.membership.as_ref()
     }
@@ -365,7 +365,7 @@ fn cut(grant: Grant, enrolment: &Enrolment) -> Result<Grant, Fault> {
 }
 
 /// Withdraws, again and again for as long as the lease may last.
-async fn leave<B>(place: &Place<B>, claim: &mut impl MemberClaim, until: Instant) -> Event {
+async fn leave<B>(place: &AtMember<B>, claim: &mut impl MemberClaim, until: Instant) -> Event {
     let mut failures = 0;
     loop {
         match place.ask(claim.withdraw()).await {

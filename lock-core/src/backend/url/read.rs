@@ -3,7 +3,7 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::scheme::{Logins, Place};
+use super::scheme::{Location, Logins};
 use super::{Host, Login, Scheme, UrlError, UrlPart};
 
 /// The longest name of an unknown scheme or parameter that an error repeats.
@@ -119,13 +119,13 @@ fn misspelt<'a>(given: &str, schemes: &'a [Scheme]) -> Option<&'a Scheme> {
 /// The text before the path, and the path.
 fn parts<'a>(rest: &'a str, scheme: &Scheme) -> Result<(&'a str, &'a str), UrlError> {
     let name = scheme.name;
-    if scheme.place == Place::Name {
+    if scheme.location == Location::Name {
         return match rest.starts_with('/') {
             true => Err(bad(UrlPart::Path, format!("`{name}:` is followed by a plain name"))),
             false => Ok(("", rest)),
         };
     }
-    if scheme.place == Place::File {
+    if scheme.location == Location::File {
         return match rest.strip_prefix("//").or((rest == IN_MEMORY).then_some(rest)) {
             Some(path) => Ok(("", path)),
             None => {
@@ -157,13 +157,13 @@ fn hosts(authority: &str, scheme: &Scheme) -> Result<Hosts, UrlError> {
             return Err(bad(UrlPart::Login, "an `@` in a user or a password is written `%40`"));
         }
         logins.push(before.map(|before| login(before, scheme)).transpose()?);
-        match scheme.place {
-            Place::Hosts { port, .. } => {
+        match scheme.location {
+            Location::Hosts { port, .. } => {
                 for name in names.split(',') {
                     hosts.push(Host::read(name, port)?);
                 }
             }
-            Place::Socket if !names.is_empty() => {
+            Location::Socket if !names.is_empty() => {
                 let name = scheme.name;
                 let reason = format!("a socket has a path and no host: `{name}:///path`");
                 return Err(bad(UrlPart::Hosts, reason));
@@ -171,8 +171,8 @@ fn hosts(authority: &str, scheme: &Scheme) -> Result<Hosts, UrlError> {
             _ => {}
         }
     }
-    match scheme.place {
-        Place::Hosts { max, .. } if hosts.len() > max => {
+    match scheme.location {
+        Location::Hosts { max, .. } if hosts.len() > max => {
             let (name, s) = (scheme.name, if max == 1 { "" } else { "s" });
             Err(bad(UrlPart::Hosts, format!("`{name}:` takes {max} host{s} at most")))
         }
@@ -200,16 +200,16 @@ fn decoded_path(path: &str, scheme: &Scheme) -> Result<String, UrlError> {
     if path.contains(char::is_control) {
         return Err(bad(UrlPart::Path, "it has a control character"));
     }
-    match scheme.place {
-        Place::Socket if path.is_empty() => {
+    match scheme.location {
+        Location::Socket if path.is_empty() => {
             let reason = format!("the socket is missing: `{}:///path`", scheme.name);
             Err(bad(UrlPart::Path, reason))
         }
-        Place::File if path.is_empty() => {
+        Location::File if path.is_empty() => {
             let reason = format!("the file is missing: `{}://path`", scheme.name);
             Err(bad(UrlPart::Path, reason))
         }
-        Place::Hosts { .. } if !path.is_empty() && !scheme.has_path => {
+        Location::Hosts { .. } if !path.is_empty() && !scheme.has_path => {
             Err(bad(UrlPart::Path, format!("`{}:` takes none", scheme.name)))
         }
         _ => Ok(path),

@@ -17,7 +17,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheme {
     pub(super) name: &'static str,
-    pub(super) place: Place,
+    pub(super) location: Location,
     pub(super) login: Logins,
     pub(super) has_path: bool,
     pub(super) params: &'static [&'static str],
@@ -29,7 +29,7 @@ pub struct Scheme {
 
 /// The place that the URL names behind its scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// A plain name, or nothing.
     Name,
     Hosts {
@@ -66,7 +66,7 @@ impl Scheme {
     pub const fn new(name: &'static str) -> Self {
         Self {
             name,
-            place: Place::Name,
+            location: Location::Name,
             login: Logins::None,
             has_path: false,
             params: &[],
@@ -79,14 +79,14 @@ impl Scheme {
     /// One to `max` hosts; `port` is where a host listens unless the URL says otherwise.
     #[must_use]
     pub const fn with_hosts(mut self, max: usize, port: u16) -> Self {
-        self.place = Place::Hosts { max, port };
+        self.location = Location::Hosts { max, port };
         self
     }
 
     /// The path of a unix socket in place of hosts: `name:///run/socket`.
     #[must_use]
     pub const fn with_socket(mut self) -> Self {
-        self.place = Place::Socket;
+        self.location = Location::Socket;
         self.has_path = true;
         self
     }
@@ -95,7 +95,7 @@ impl Scheme {
     /// `name::memory:` for none.
     #[must_use]
     pub const fn with_file(mut self) -> Self {
-        self.place = Place::File;
+        self.location = Location::File;
         self.has_path = true;
         self
     }

@@ -66,7 +66,7 @@ pub(in crate::engine) struct Conductor<K> {
 
 #[derive(Debug)]
 struct Work<K> {
-    place: Place,
+    runner: Runner,
     /// Keys to be polled now.
     wanted: Vec<Arc<K>>,
     /// Keys by the time at which to look at them; each is here once at most, as it knows itself.
@@ -110,7 +110,7 @@ impl<K> PartialEq for Due<K> {
 impl<K> Eq for Due<K> {}
 
 #[derive(Debug, Default)]
-enum Place {
+enum Runner {
     #[default]
     Nowhere,
     Thread(Handle),
@@ -148,16 +148,16 @@ impl<K: Kept> Conductor<K> {
             return true;
         }
         let here = Handle::try_current().ok().map(|here| here.id());
-        match &self.work().place {
-            Place::Thread(_) => true,
-            Place::Task(runtime) => here == Some(runtime.id()),
-            Place::Nowhere => false,
+        match &self.work().runner {
+            Runner::Thread(_) => true,
+            Runner::Task(runtime) => here == Some(runtime.id()),
+            Runner::Nowhere => false,
         }
     }
 
     fn is_gone(&self) {
         let mut work = self.work();
-        (work.place, work.is_turning) = (Place::Nowhere, false);
+        (work.runner, work.is_turning) = (Runner::Nowhere, false);
         let wanted = std::mem::take(&mut work.wanted);
         drop((work, wanted));
         self.sweep.forget();
@@ -209,7 +209,7 @@ impl<K: Kept> Conductor<K> {
         let at = self.nanos(at);
         let mut work = self.work();
         if cell.watched().load(Ordering::Relaxed) <= at {
-            let is_gone = matches!(work.place, Place::Nowhere);
+            let is_gone = matches!(work.runner, Runner::Nowhere);
             drop(work);
             if is_gone {
                 self.begin_for(cell);
@@ -230,7 +230,7 @@ impl<K: Kept> Conductor<K> {
     pub(in crate::engine) fn forget(&self, cell: &Arc<K>) {
         let mut work = self.work();
         work.unwatch(cell);
-        if matches!(work.place, Place::Task(_)) && !work.is_turning {
+        if matches!(work.runner, Runner::Task(_)) && !work.is_turning {
             // It may end.
             self.poked.notify_one();
         }
@@ -245,7 +245,7 @@ impl<K: Kept> Conductor<K> {
     /// Makes it look again; starts it if need be.
     fn poke(self: &Arc<Self>) -> io::Result<()> {
         let work = self.work();
-        if let Place::Nowhere = work.place {
+        if let Runner::Nowhere = work.runner {
             return self.start(work).map(drop);
         }
         let is_awake = work.is_turning;
@@ -266,7 +266,7 @@ impl<K: Kept> Conductor<K> {
         let running = |stage| Running { conductor: Arc::downgrade(self), stage };
         let poked = self.poked.clone();
         if let Some(runtime) = here().filter(|_| self.on == Background::Runtime) {
-            work.place = Place::Task(runtime.clone());
+            work.runner = Runner::Task(runtime.clone());
             // A runtime that is ending drops the task here and now, which ends in `Running`.
             drop(work);
             drop(runtime.spawn(running(Stage::New).conduct(poked)));
@@ -280,7 +280,7 @@ impl<K: Kept> Conductor<K> {
             running.conduct(poked).await;
         };
         let handle = own_thread::start("lock-conductor", runtime, conduct)?;
-        work.place = Place::Thread(handle.clone());
+        work.runner = Runner::Thread(handle.clone());
         self.on_thread.store(true, Ordering::Release);
         Ok(handle)
     }
@@ -288,10 +288,10 @@ impl<K: Kept> Conductor<K> {
     /// A runtime for what is polled outside of any; `None` where there is none to be had.
     pub(in crate::engine) fn runtime(self: &Arc<Self>) -> Option<Handle> {
         let work = self.work();
-        match &work.place {
-            Place::Thread(runtime) | Place::Task(runtime) => Some(runtime.clone()),
-            Place::Nowhere if self.home.is_some() && self.is_inline() => self.home.clone(),
-            Place::Nowhere => self.start(work).ok(),
+        match &work.runner {
+            Runner::Thread(runtime) | Runner::Task(runtime) => Some(runtime.clone()),
+            Runner::Nowhere if self.home.is_some() && self.is_inline() => self.home.clone(),
+            Runner::Nowhere => self.start(work).ok(),
         }
     }
 
@@ -348,7 +348,7 @@ impl<K: Kept> Conductor<K> {
     /// client.
     fn may_end(&self) -> bool {
         let mut work = self.work();
-        if !matches!(work.place, Place::Task(_)) || !work.wanted.is_empty() {
+        if !matches!(work.runner, Runner::Task(_)) || !work.wanted.is_empty() {
             return false;
         }
         // A key that comes behind this asks for a conductor, and waits for the mutex that is held
@@ -356,15 +356,15 @@ impl<K: Kept> Conductor<K> {
         if !self.sweep.end(|| self.registry.is_empty()) {
             return false;
         }
-        work.place = Place::Nowhere;
+        work.runner = Runner::Nowhere;
         true
     }
 }
 
 impl<K: Kept> Work<K> {
     fn new() -> Self {
-        let (place, wanted, due) = (Place::Nowhere, Vec::new(), BTreeSet::new());
-        Self { place, wanted, due, is_turning: false }
+        let (runner, wanted, due) = (Runner::Nowhere, Vec::new(), BTreeSet::new());
+        Self { runner, wanted, due, is_turning: false }
     }
 
     /// It is not to be looked at.
@@ -463,9 +463,9 @@ mod tests {
         let there = shared.clone();
         let called = home.spawn(async move { there.conductor.sweep_by(clock::now()) });
         futures_executor::block_on(called).unwrap();
-        let at = match &shared.conductor.work().place {
-            Place::Task(at) => at.id(),
-            place => panic!("{place:?}"),
+        let at = match &shared.conductor.work().runner {
+            Runner::Task(at) => at.id(),
+            runner => panic!("{runner:?}"),
         };
         assert_eq!(at, runtime.handle().id());
     }

@@ -37,12 +37,12 @@ pub(in crate::engine) struct Inside {
 
 /// The turn of one guard; made when something is called under it.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Turn(OnceLock<Arc<Semaphore>>);
+pub(in crate::engine) struct Turnstile(OnceLock<Arc<Semaphore>>);
 
 impl Door {
     pub(super) fn new(
         view: View,
-        turn: &Turn,
+        turn: &Turnstile,
         span: &OpenSpan,
         inside: Option<&Arc<Inside>>,
     ) -> Self {
@@ -116,7 +116,7 @@ impl Door {
     }
 }
 
-impl Turn {
+impl Turnstile {
     /// A call under the guard that runs on has no way back any more.
     pub(in crate::engine) fn close(&self) {
         if let Some(turn) = self.0.get() {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::door::{Door, Inside, Turn};
+use super::door::{Door, Inside, Turnstile};
 use super::handle::LockHandle;
 use super::release::Releasing;
 use super::view::View;
@@ -23,7 +23,7 @@ pub(crate) struct Hold {
     armed: bool,
     span: OpenSpan,
     /// The one call under this guard that has re-entered its hold.
-    turn: Turn,
+    turnstile: Turnstile,
     /// Where it re-entered the hold of a guard that it was called under. Given up after the hold,
     /// so that the next of its siblings finds this one gone.
     inside: Option<Arc<Inside>>,
@@ -33,7 +33,7 @@ impl Hold {
     pub(in crate::engine) fn new(cell: Arc<KeyCell>, token: u64) -> Self {
         let span = observe::hold(cell.key(), token);
         let handle = LockHandle { view: View { cell, token } };
-        Self { handle, armed: true, span, turn: Turn::default(), inside: None }
+        Self { handle, armed: true, span, turnstile: Turnstile::default(), inside: None }
     }
 
     /// A further guard of the hold behind this door, if that [can be entered](Door::enter).
@@ -45,12 +45,12 @@ impl Hold {
     ) -> Option<Self> {
         let inside = Some(door.enter(permit, asked, now)?);
         let (handle, span) = (LockHandle { view: door.view.clone() }, door.span.clone());
-        Some(Self { handle, armed: true, span, turn: Turn::default(), inside })
+        Some(Self { handle, armed: true, span, turnstile: Turnstile::default(), inside })
     }
 
     /// The way back into this hold, for what is called under it.
     pub(in crate::engine) fn door(&self) -> Door {
-        Door::new(self.handle.view.clone(), &self.turn, &self.span, self.inside.as_ref())
+        Door::new(self.handle.view.clone(), &self.turnstile, &self.span, self.inside.as_ref())
     }
 
     pub(in crate::engine) fn handle(&self) -> &LockHandle {
@@ -67,7 +67,7 @@ impl Hold {
         };
         // From here on the drop has nothing left to do: the release is on its way.
         self.armed = false;
-        self.turn.close();
+        self.turnstile.close();
         let View { cell, token } = &self.handle.view;
         let now = clock::now();
         let at_once = cell.cohort().release(*token, reply, now, &mut fx);
@@ -103,7 +103,7 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if self.armed {
-            self.turn.close();
+            self.turnstile.close();
             let View { cell, token } = &self.handle.view;
             let mut fx = Effects::none();
             cell.cohort().release(*token, || None, clock::now(), &mut fx);

@@ -13,7 +13,7 @@ use futures_util::task::{ArcWake, waker};
 use tokio::runtime::{Handle, Id};
 
 use super::host::Host;
-use super::lane::{Lane, Turn};
+use super::lane::{Lane, Turned};
 use crate::ground::{background, lock};
 use crate::proto::effort;
 
@@ -124,7 +124,7 @@ impl<K: Host> Others<K> {
     }
 
     /// Does what is to be done now in a lane.
-    pub(super) fn turn(&mut self, cell: &Arc<K>, at: usize, now: Instant, leaves: bool) -> Turn {
+    pub(super) fn turn(&mut self, cell: &Arc<K>, at: usize, now: Instant, leaves: bool) -> Turned {
         while self.lanes.len() < at {
             self.add();
         }

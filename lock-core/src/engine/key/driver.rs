@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use super::beside::Others;
 use super::host::Host;
-use super::lane::{Lane, Turn};
+use super::lane::{Lane, Turned};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::conduct::ROUNDS_MAX;
 
@@ -79,7 +79,7 @@ impl<K: Host> Driver<K> {
     /// Does what is to be done now; `false` where nothing is left to do. Beside the first lane, it
     /// looks at those in which something has changed.
     fn turn(&mut self, cell: &Arc<K>, now: Instant) -> bool {
-        let (mut at, mut first) = (0, Turn::Idle);
+        let (mut at, mut first) = (0, Turned::Idle);
         loop {
             let turned = match at {
                 0 => {
@@ -92,16 +92,16 @@ impl<K: Host> Driver<K> {
                 }
             };
             match turned {
-                Turn::TakenOn => return true,
+                Turned::TakenOn => return true,
                 turned if at == 0 => first = turned,
-                Turn::Rests(_) | Turn::Idle => {}
+                Turned::Rests(_) | Turned::Idle => {}
             }
             if let Some(next) = self.next_lane(cell, now) {
                 at = next;
                 continue;
             }
             let until = match first {
-                Turn::Rests(until) => until,
+                Turned::Rests(until) => until,
                 _ if self.is_busy_beside(cell) => None,
                 _ if cell.retires() => return false,
                 _ => {

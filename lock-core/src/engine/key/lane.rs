@@ -64,7 +64,7 @@ pub(super) struct Lane {
 }
 
 /// The state that a turn has left a lane in.
-pub(super) enum Turn {
+pub(super) enum Turned {
     /// It waits, until then.
     Rests(Option<Instant>),
     /// It has no claim, and needs none.
@@ -159,7 +159,7 @@ impl Lane {
         at: usize,
         now: Instant,
         leaves: bool,
-    ) -> Turn {
+    ) -> Turned {
         loop {
             let mut fx = Effects::none();
             let asking = matches!(self.open, Open::Attempt(_) | Open::Renew(_));
@@ -181,7 +181,7 @@ impl Lane {
                 // A caller may be blocked in the middle of it, and its runtime with it.
                 Step::Renew | Step::Downgrade if cell.is_handed_over() => {
                     cell.cohort().look_at(at);
-                    return Turn::TakenOn;
+                    return Turned::TakenOn;
                 }
                 Step::Renew => self.renew(cell, at, now, |claim| claim.renew()),
                 Step::Downgrade => self.renew(cell, at, now, |claim| claim.downgrade()),
@@ -189,9 +189,9 @@ impl Lane {
                 Step::Forget => self.open = Open::None,
                 Step::Wait { until, listen } => {
                     self.listen((listen || cell.is_grown_up()) && !self.heard);
-                    return Turn::Rests(until);
+                    return Turned::Rests(until);
                 }
-                Step::Stop => return Turn::Idle,
+                Step::Stop => return Turned::Idle,
             }
         }
     }

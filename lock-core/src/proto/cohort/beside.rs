@@ -34,7 +34,7 @@ pub(super) struct Beside<R> {
 
 #[derive(Debug)]
 struct Lane<R> {
-    place: Place<R>,
+    place: Phase<R>,
     known: Known,
     due: Option<Instant>,
 }
@@ -48,13 +48,13 @@ enum Known {
 }
 
 impl Known {
-    fn of<R>(place: &Place<R>) -> Self {
+    fn of<R>(place: &Phase<R>) -> Self {
         match place {
-            Place::Vacant => Self::Vacant,
-            Place::Asking(asking) => {
+            Phase::Vacant => Self::Vacant,
+            Phase::Asking(asking) => {
                 Self::Asking { in_line: asking.is_in_line(), answered: asking.answered }
             }
-            Place::Held(held) => Self::Held {
+            Phase::Held(held) => Self::Held {
                 holder: held.holder.as_ref().map(|holder| holder.token),
                 renewing: held.is_renewing(),
                 rests: held.is_resting(),
@@ -88,18 +88,18 @@ impl<R> Beside<R> {
         self.lanes.len()
     }
 
-    pub(super) fn place(&self, lane: usize) -> Option<&Place<R>> {
+    pub(super) fn place(&self, lane: usize) -> Option<&Phase<R>> {
         self.lanes.get(lane.checked_sub(1)?).map(|lane| &lane.place)
     }
 
     /// A caller that changes what the lane is says so by [`note`](Self::note).
-    pub(super) fn place_mut(&mut self, lane: usize) -> Option<&mut Place<R>> {
+    pub(super) fn place_mut(&mut self, lane: usize) -> Option<&mut Phase<R>> {
         self.lanes.get_mut(lane.checked_sub(1)?).map(|lane| &mut lane.place)
     }
 
-    pub(super) fn put(&mut self, lane: usize, place: Place<R>) {
+    pub(super) fn put(&mut self, lane: usize, place: Phase<R>) {
         while self.lanes.len() < lane {
-            self.lanes.push(Lane { place: Place::Vacant, known: Known::Vacant, due: None });
+            self.lanes.push(Lane { place: Phase::Vacant, known: Known::Vacant, due: None });
             self.vacant.insert(self.lanes.len());
         }
         if let Some(at) = self.place_mut(lane) {
@@ -164,8 +164,8 @@ impl<R> Beside<R> {
     /// The claims that ask for one in line.
     pub(super) fn asking_claims(&self) -> impl Iterator<Item = &Asking> {
         self.asking.iter().filter_map(|lane| match self.place(*lane)? {
-            Place::Asking(asking) => Some(asking),
-            Place::Vacant | Place::Held(_) => None,
+            Phase::Asking(asking) => Some(asking),
+            Phase::Vacant | Phase::Held(_) => None,
         })
     }
 
@@ -262,7 +262,7 @@ impl<R> Beside<R> {
     /// Nothing is to be done for a lane before then.
     pub(super) fn rest(&mut self, lane: usize, until: Option<Instant>, is_deaf: bool) {
         self.wait(lane, until);
-        if is_deaf && self.place(lane).and_then(Place::mode).is_some() {
+        if is_deaf && self.place(lane).and_then(Phase::mode).is_some() {
             self.deaf.insert(lane);
         }
     }

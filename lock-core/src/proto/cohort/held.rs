@@ -466,7 +466,7 @@ impl<W, R> Cohort<W, R> {
             Mode::Exclusive if guards > 1 => return Err(NotDowngraded::Reentered),
             Mode::Exclusive => {}
         }
-        if let Place::Held(held) = &mut self.place
+        if let Phase::Held(held) = &mut self.place
             && held.downgrade == Downgrade::No
         {
             held.downgrade = Downgrade::Due;
@@ -516,7 +516,7 @@ impl<W, R> Cohort<W, R> {
             contested: grant.wanted,
             reply: None,
         };
-        self.put(lane, Place::Held(held));
+        self.put(lane, Phase::Held(held));
         if clock.is_valid(now) && self.grant_head(lane, now, fx) {
             self.acquired_there += 1;
             self.pass(lane, now, fx);
@@ -647,7 +647,7 @@ pub(crate) enum NotDowngraded {
 
 /// The granted claim of a lane, of a cohort whose other fields are in use.
 fn held_at<'a, W, R>(
-    first: &'a mut Place<R>,
+    first: &'a mut Phase<R>,
     more: &'a mut Option<Box<More<W, R>>>,
     lane: usize,
 ) -> Option<&'a mut Held<R>> {
@@ -656,7 +656,7 @@ fn held_at<'a, W, R>(
         lane => more.as_mut()?.beside.as_mut()?.place_mut(lane)?,
     };
     match place {
-        Place::Held(held) => Some(held),
+        Phase::Held(held) => Some(held),
         _ => None,
     }
 }

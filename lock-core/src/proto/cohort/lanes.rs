@@ -31,13 +31,13 @@ impl<W, R> Cohort<W, R> {
 
     /// How many claims ask.
     pub(super) fn asking(&self) -> usize {
-        usize::from(matches!(self.place, Place::Asking(_)))
+        usize::from(matches!(self.place, Phase::Asking(_)))
             + self.beside().map_or(0, Beside::asking)
     }
 
     /// How many claims ask that were not answered.
     pub(super) fn unanswered(&self) -> usize {
-        let first = matches!(&self.place, Place::Asking(asking) if !asking.answered);
+        let first = matches!(&self.place, Phase::Asking(asking) if !asking.answered);
         usize::from(first) + self.beside().map_or(0, Beside::unanswered)
     }
 
@@ -47,7 +47,7 @@ impl<W, R> Cohort<W, R> {
         if self.open_mode().is_some_and(|other| other != mode) {
             return 0;
         }
-        let first = matches!(&self.place, Place::Asking(asking) if asking.is_in_line());
+        let first = matches!(&self.place, Phase::Asking(asking) if asking.is_in_line());
         let in_line = usize::from(first) + self.beside().map_or(0, Beside::in_line);
         let going = self.asking() - self.unanswered() - in_line;
         (lanes_max(mode) + going).saturating_sub(self.open())
@@ -61,9 +61,9 @@ impl<W, R> Cohort<W, R> {
     /// How many claims somebody here holds, rest, or stand in the store's line.
     pub(super) fn busy(&self) -> usize {
         let first = match &self.place {
-            Place::Vacant => false,
-            Place::Asking(asking) => asking.is_in_line(),
-            Place::Held(held) => held.is_taken(),
+            Phase::Vacant => false,
+            Phase::Asking(asking) => asking.is_in_line(),
+            Phase::Held(held) => held.is_taken(),
         };
         usize::from(first) + self.beside().map_or(0, Beside::busy)
     }
@@ -81,14 +81,14 @@ impl<W, R> Cohort<W, R> {
             || self.beside().is_some_and(Beside::is_renewing)
     }
 
-    pub(super) fn place(&self, lane: usize) -> Option<&Place<R>> {
+    pub(super) fn place(&self, lane: usize) -> Option<&Phase<R>> {
         match lane {
             0 => Some(&self.place),
             lane => self.beside()?.place(lane),
         }
     }
 
-    pub(super) fn place_mut(&mut self, lane: usize) -> Option<&mut Place<R>> {
+    pub(super) fn place_mut(&mut self, lane: usize) -> Option<&mut Phase<R>> {
         match lane {
             0 => Some(&mut self.place),
             lane => self.beside_mut()?.place_mut(lane),
@@ -97,7 +97,7 @@ impl<W, R> Cohort<W, R> {
 
     /// Sets where the claim of a lane stands from now on.
     #[inline(always)]
-    pub(super) fn put(&mut self, lane: usize, place: Place<R>) {
+    pub(super) fn put(&mut self, lane: usize, place: Phase<R>) {
         match lane {
             0 => self.place = place,
             lane => self.more().beside.get_or_insert_default().put(lane, place),
@@ -171,7 +171,7 @@ impl<W, R> Cohort<W, R> {
         if self.head_mode() != self.open_mode() {
             return 0;
         }
-        self.line.run().saturating_sub(usize::from(matches!(self.place, Place::Asking(_))))
+        self.line.run().saturating_sub(usize::from(matches!(self.place, Phase::Asking(_))))
     }
 
     /// Whether the claim that asks in this lane asks for somebody in line.
@@ -186,21 +186,21 @@ impl<W, R> Cohort<W, R> {
 
     pub(super) fn held_in(&self, lane: usize) -> Option<&Held<R>> {
         match self.place(lane)? {
-            Place::Held(held) => Some(held),
+            Phase::Held(held) => Some(held),
             _ => None,
         }
     }
 
     pub(super) fn held_in_mut(&mut self, lane: usize) -> Option<&mut Held<R>> {
         match self.place_mut(lane)? {
-            Place::Held(held) => Some(held),
+            Phase::Held(held) => Some(held),
             _ => None,
         }
     }
 
     pub(super) fn asking_in_mut(&mut self, lane: usize) -> Option<&mut Asking> {
         match self.place_mut(lane)? {
-            Place::Asking(asking) => Some(asking),
+            Phase::Asking(asking) => Some(asking),
             _ => None,
         }
     }
@@ -234,7 +234,7 @@ impl<W, R> Cohort<W, R> {
     /// The claims that ask for somebody in line.
     fn asking_claims(&self) -> impl Iterator<Item = &Asking> {
         let first = match &self.place {
-            Place::Asking(asking) => Some(asking),
+            Phase::Asking(asking) => Some(asking),
             _ => None,
         };
         first.into_iter().chain(self.beside().into_iter().flat_map(Beside::asking_claims))
@@ -271,7 +271,7 @@ impl<W, R> Cohort<W, R> {
     #[inline]
     pub(super) fn spot_of(&self, token: u64) -> Option<Spot> {
         match &self.place {
-            Place::Held(Held { holder: Some(holder), .. }) if holder.token == token => {
+            Phase::Held(Held { holder: Some(holder), .. }) if holder.token == token => {
                 Some(Spot::Lane(0))
             }
             _ => self.spot_beside(token),

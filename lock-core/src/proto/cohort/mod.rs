@@ -5,7 +5,7 @@
 //! at the same time. All lanes have one line. Claims of two modes are not open at once: the earlier
 //! ones are given back first.
 //!
-//! The machine of a lane, as [`Place`] has it:
+//! The machine of a lane, as [`Phase`] has it:
 //!
 //! - `Vacant`: no claim. With somebody in line, [`Step::Open`] opens one.
 //! - `Asking`: a claim is open and not granted. The store is asked again when it pushed
@@ -283,13 +283,13 @@ enum SeatState<W> {
 }
 
 #[derive(Debug)]
-enum Place<R> {
+enum Phase<R> {
     Vacant,
     Asking(Asking),
     Held(Held<R>),
 }
 
-impl<R> Place<R> {
+impl<R> Phase<R> {
     fn mode(&self) -> Option<Mode> {
         match self {
             Self::Vacant => None,
@@ -450,7 +450,7 @@ impl Holder {
 pub(crate) struct Cohort<W, R> {
     line: Line<Seat<W>>,
     /// The first lane; the others are in [`More`].
-    place: Place<R>,
+    place: Phase<R>,
     /// No deadline in the line is earlier than this.
     earliest: Option<Instant>,
     /// When the store last answered, or a guard of this process last let go.
@@ -536,7 +536,7 @@ impl<W, R> Cohort<W, R> {
     pub(crate) const fn new() -> Self {
         Self {
             line: Line::new(),
-            place: Place::Vacant,
+            place: Phase::Vacant,
             earliest: None,
             answered_at: None,
             admission: None,

@@ -45,7 +45,7 @@ impl<W, R> Cohort<W, R> {
             fx.poke = true;
         }
         let may_open = !self.is_full_for(ask.terms.mode);
-        if let Place::Held(held) = &mut self.place
+        if let Phase::Held(held) = &mut self.place
             && let Some(holder) = &held.holder
             && !may_open
         {
@@ -55,7 +55,7 @@ impl<W, R> Cohort<W, R> {
             held.ask_for_tokens(held.wanting(&self.line), &ask, fx);
         }
         // A claim that was to leave, as nobody was in line, may stay.
-        let is_back = matches!(self.place, Place::Asking(_)) && self.line.len() == 1;
+        let is_back = matches!(self.place, Phase::Asking(_)) && self.line.len() == 1;
         fx.poke |= may_open || is_back || self.has_room(0) || self.opened() > 1;
         // With one who may wait, also those before it have their claims while others leave.
         fx.poke |= self.is_claim_wanted();
@@ -245,7 +245,7 @@ impl<W, R> Cohort<W, R> {
 
     /// Whether the store has spoken since, or has put the open claim in line before.
     fn has_answered(&self, since: Instant) -> bool {
-        matches!(&self.place, Place::Asking(asking) if asking.answered)
+        matches!(&self.place, Phase::Asking(asking) if asking.answered)
             || self.beside().is_some_and(|beside| beside.in_line() > 0)
             || self.answered_at.is_some_and(|at| at >= since)
     }

@@ -23,9 +23,9 @@ impl<W, R> Cohort<W, R> {
         }
         self.expire_holds(lane, now, fx);
         let step = match self.place(lane) {
-            None | Some(Place::Vacant) => self.step_vacant(lane, now, leaving),
-            Some(Place::Asking(_)) => self.step_asking(lane, now, asking, leaving),
-            Some(Place::Held(_)) => self.step_held(lane, now, asking, leaving, fx),
+            None | Some(Phase::Vacant) => self.step_vacant(lane, now, leaving),
+            Some(Phase::Asking(_)) => self.step_asking(lane, now, asking, leaving),
+            Some(Phase::Held(_)) => self.step_held(lane, now, asking, leaving, fx),
         };
         match step {
             Step::Wait { until, listen } if lane == 0 => {
@@ -84,27 +84,27 @@ impl<W, R> Cohort<W, R> {
             terms.tokens_likely = if terms.mode == Mode::Shared { more.let_in } else { 0 };
         }
         let (asked, answered, given_back) = (self.behind_all(now), false, false);
-        self.put(lane, Place::Asking(Asking { terms, ask_at: now, asked, answered, given_back }));
+        self.put(lane, Phase::Asking(Asking { terms, ask_at: now, asked, answered, given_back }));
         Step::Open(terms)
     }
 
     // ## Asking => (Asking | Vacant)
     fn step_asking(&mut self, lane: usize, now: Instant, asking: bool, leaving: bool) -> Step<R> {
-        let Some(Place::Asking(place)) = self.place(lane) else { return self.wait_until(None) };
+        let Some(Phase::Asking(place)) = self.place(lane) else { return self.wait_until(None) };
         if asking {
             return self.wait_until(None);
         }
         let (ask_at, Terms { lease, mode, queues, .. }) = (place.ask_at, place.terms);
         let unjoined = !queues && place.answered;
         if unjoined {
-            self.put(lane, Place::Vacant);
+            self.put(lane, Phase::Vacant);
             return Step::Forget;
         }
         if !queues || place.given_back || !self.is_for_somebody(lane, mode) {
             if leaving {
                 return self.wait_until(None);
             }
-            self.put(lane, Place::Vacant);
+            self.put(lane, Phase::Vacant);
             return Step::Leave { reply: None, lease };
         }
         if now >= ask_at {
@@ -144,7 +144,7 @@ impl<W, R> Cohort<W, R> {
                 Idle::LingerUntil(until) | Idle::RestUntil(until) => wake_at = Some(until),
                 Idle::Forget if asking => return self.wait_until(None),
                 Idle::Forget => {
-                    self.put(lane, Place::Vacant);
+                    self.put(lane, Phase::Vacant);
                     return Step::Forget;
                 }
                 Idle::Refill => refill = true,
@@ -186,7 +186,7 @@ impl<W, R> Cohort<W, R> {
             let more = self.more();
             more.let_in = u32::try_from(acquired - more.acquired_before).unwrap_or(u32::MAX);
         }
-        self.put(lane, Place::Vacant);
+        self.put(lane, Phase::Vacant);
         Step::Leave { reply, lease }
     }
 
@@ -299,12 +299,12 @@ impl<W, R> Cohort<W, R> {
         let not_before = self.ask_not_before();
         match self.place_mut(lane) {
             // It was meant for a claim that held the key.
-            Some(Place::Asking(_)) if change == Change::Tried => {}
+            Some(Phase::Asking(_)) if change == Change::Tried => {}
             // A store that did not answer is left alone for its pause, whatever it pushes.
-            Some(Place::Asking(asking)) => {
+            Some(Phase::Asking(asking)) => {
                 asking.ask_at = not_before.map_or(now, |at| at.max(now));
             }
-            Some(Place::Held(held)) => {
+            Some(Phase::Held(held)) => {
                 // Also where it was cut off: what it was to be told may be lost.
                 held.contested = true;
                 match change {
@@ -313,7 +313,7 @@ impl<W, R> Cohort<W, R> {
                     Change::Tried => held.linger = None,
                 }
             }
-            Some(Place::Vacant) | None => {}
+            Some(Phase::Vacant) | None => {}
         }
         self.note(lane);
     }
@@ -338,7 +338,7 @@ impl<W, R> Cohort<W, R> {
     /// lease. The hold is over for its guard, and those who wait are told why.
     pub(crate) fn orphan(&mut self, why: Fault, now: Instant, fx: &mut Effects<W, R>) {
         self.lose_all(LossReason::Shutdown, now, fx);
-        self.place = Place::Vacant;
+        self.place = Phase::Vacant;
         if let Some(more) = &mut self.more {
             more.beside = None;
         }

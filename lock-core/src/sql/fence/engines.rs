@@ -13,9 +13,9 @@ use crate::sql::TableName;
 const PLACES_MAX: usize = 1_024;
 
 /// The server with the database, and the table.
-type Place = (String, String);
+type Table = (String, String);
 
-static GOOD: LazyLock<Mutex<HashSet<Place>>> = LazyLock::new(Mutex::default);
+static GOOD: LazyLock<Mutex<HashSet<Table>>> = LazyLock::new(Mutex::default);
 
 pub(super) fn is_known(place: &str, table: &TableName) -> bool {
     lock(&GOOD).contains(&(place.to_owned(), table.to_string()))

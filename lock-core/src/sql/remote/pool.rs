@@ -59,12 +59,12 @@ pub(super) struct Lent<S: Server> {
     pool: Arc<Pool<S>>,
     /// `None` while it is in use, and for good once it is of no use any more.
     session: Option<Used<S::Session>>,
-    _place: Place,
+    _place: Room,
 }
 
 /// Room for a connection, in its lane.
 #[derive(Debug)]
-struct Place {
+struct Room {
     _of_others: Option<OwnedSemaphorePermit>,
     _of_all: OwnedSemaphorePermit,
 }
@@ -110,14 +110,14 @@ impl<S: Server> Pool<S> {
         }
     }
 
-    async fn place(&self, lane: Lane) -> Option<Place> {
+    async fn place(&self, lane: Lane) -> Option<Room> {
         // In this order, so that nobody has a place among all while he waits for another.
         let of_others = match lane {
             Lane::Renewals => None,
             Lane::Others => Some(self.others.clone().acquire_owned().await.ok()?),
         };
         let of_all = self.free.clone().acquire_owned().await.ok()?;
-        Some(Place { _of_others: of_others, _of_all: of_all })
+        Some(Room { _of_others: of_others, _of_all: of_all })
     }
 
     /// Begins to ask those that are idle for longer than this, for as long as somebody has what
@@ -173,7 +173,7 @@ async fn keep<S: Server>(pool: Arc<Pool<S>>, idle_max: Duration) {
                 is_due.then(|| idle.remove(0))
             };
             let Some(mut used) = longest else { break };
-            let place = Place { _of_others: Some(of_others), _of_all: of_all };
+            let place = Room { _of_others: Some(of_others), _of_all: of_all };
             let mut lent = Lent { pool: pool.clone(), session: None, _place: place };
             let asked = pool.server.ping(&mut used.session);
             if let Ok(Ok(())) = pool.home.timeout_at(now.plus(PING_WITHIN), asked).await {
@@ -184,7 +184,7 @@ async fn keep<S: Server>(pool: Arc<Pool<S>>, idle_max: Duration) {
     }
 }
 
-async fn connect<S: Server>(pool: Arc<Pool<S>>, place: Place) -> Result<Lent<S>, Unserved> {
+async fn connect<S: Server>(pool: Arc<Pool<S>>, place: Room) -> Result<Lent<S>, Unserved> {
     let by = clock::now().plus(CONNECT);
     let Ok(opened) = pool.home.timeout_at(by, pool.server.open()).await else {
         return Err(Unserved::Gone(pool.late()));

@@ -17,7 +17,7 @@ use crate::zookeeper::about;
 use crate::zookeeper::fault::Failure;
 use crate::zookeeper::member::counter;
 use crate::zookeeper::names;
-use crate::zookeeper::protocol::children::{Line, Permit, Permits, Place};
+use crate::zookeeper::protocol::children::{InLine, Line, Permit, Permits};
 use crate::zookeeper::protocol::tokens::tokens;
 use crate::zookeeper::session::requests::czxid;
 use crate::zookeeper::session::sessions::Sessions;
@@ -69,11 +69,11 @@ pub(in crate::zookeeper) async fn inspect(
     let (mut holders, mut waiters) = (Vec::new(), Vec::new());
     let line = Line::of(&found.children);
     let places = line.places();
-    let said = read(&session, &directory, places.map(Place::name), until).await?;
+    let said = read(&session, &directory, places.map(InLine::name), until).await?;
     // Others may hold the key for those that are gone.
     let said: BTreeMap<_, _> = said.into_iter().collect();
-    let is_gone = |place: &&Place<'_>| !said.contains_key(place.name());
-    let gone: Vec<_> = line.places().filter(is_gone).map(Place::name).collect();
+    let is_gone = |place: &&InLine<'_>| !said.contains_key(place.name());
+    let gone: Vec<_> = line.places().filter(is_gone).map(InLine::name).collect();
     let left: Vec<_> =
         found.children.iter().filter(|child| !gone.contains(&child.as_str())).cloned().collect();
     let line = Line::of(&left);
@@ -139,7 +139,7 @@ async fn inspect_permits(
     let leases = leases.names().iter().copied();
     let leases = read(session, &names::leases(directory), leases, until).await?;
     let wishes = Line::of(&found.wishes);
-    let names = wishes.places().map(Place::name);
+    let names = wishes.places().map(InLine::name);
     let wishes = read(session, &names::locks(directory), names, until).await?;
     let of = found.limit();
     let first = holders.len();

@@ -15,7 +15,7 @@ use crate::zookeeper::about::{self, REVOKE};
 use crate::zookeeper::fault::{self, Failure};
 use crate::zookeeper::names;
 use crate::zookeeper::node::watch::listed;
-use crate::zookeeper::protocol::children::{self, Line, Permit, Permits, Place};
+use crate::zookeeper::protocol::children::{self, InLine, Line, Permit, Permits};
 use crate::zookeeper::session::sessions::Sessions;
 use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session};
 
@@ -80,7 +80,7 @@ impl Found {
     pub(in crate::zookeeper) fn limit(&self) -> u32 {
         let permits = Permits::of(&self.leases);
         let line = Line::of(&self.wishes);
-        let wishes = || children::limit(line.places().map(Place::name));
+        let wishes = || children::limit(line.places().map(InLine::name));
         let seen = || u32::try_from(permits.names().len()).unwrap_or(u32::MAX).max(1);
         permits.limit().or_else(wishes).unwrap_or_else(seen)
     }

@@ -21,7 +21,7 @@ pub(in crate::zookeeper) struct LockNode {
     pub(in crate::zookeeper) kind: Kind,
     /// The name, up to the number that the server adds.
     prefix: String,
-    place: Mutex<Place>,
+    tenure: Mutex<Tenure>,
 }
 
 /// The state of the node, as far as it is known.
@@ -46,7 +46,7 @@ impl Presence {
 }
 
 #[derive(Debug)]
-struct Place {
+struct Tenure {
     presence: Presence,
     /// The end of the lease, unless it is extended.
     until: Instant,
@@ -63,19 +63,19 @@ impl LockNode {
         until: Instant,
     ) -> Arc<Self> {
         let presence = Presence::Asked;
-        let place = Mutex::new(Place { presence, until, entry: None });
-        let node = Arc::new(Self { session, directory, kind, prefix, place });
+        let tenure = Mutex::new(Tenure { presence, until, entry: None });
+        let node = Arc::new(Self { session, directory, kind, prefix, tenure });
         let entry = node.session.liveness.enter(leased(&node), until);
-        node.place().entry = Some(entry);
+        node.tenure().entry = Some(entry);
         node
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
-        lock(&self.place)
+    fn tenure(&self) -> MutexGuard<'_, Tenure> {
+        lock(&self.tenure)
     }
 
     pub(in crate::zookeeper) fn presence(&self) -> Presence {
-        self.place().presence.clone()
+        self.tenure().presence.clone()
     }
 
     /// The name, up to the number that the server adds.
@@ -85,7 +85,7 @@ impl LockNode {
 
     /// The name of a node that is known to be there.
     pub(in crate::zookeeper) fn name(&self) -> Option<Arc<str>> {
-        match &self.place().presence {
+        match &self.tenure().presence {
             Presence::There { name, .. } => Some(name.clone()),
             _ => None,
         }
@@ -99,69 +99,69 @@ impl LockNode {
     /// Sends what asks for the node, unless that was given up. A removal that begins later than
     /// this looks behind what was sent.
     pub(in crate::zookeeper) fn ask<T>(&self, send: impl FnOnce() -> T) -> Option<T> {
-        let place = self.place();
-        (place.presence == Presence::Asked).then(send)
+        let tenure = self.tenure();
+        (tenure.presence == Presence::Asked).then(send)
     }
 
     /// The node is there. One that was given up before its name came is deleted by search.
     pub(in crate::zookeeper) fn is_there(&self, name: &str, czxid: u64) {
-        let mut place = self.place();
-        if place.presence == Presence::Asked {
-            place.presence = Presence::There { name: name.into(), czxid };
+        let mut tenure = self.tenure();
+        if tenure.presence == Presence::Asked {
+            tenure.presence = Presence::There { name: name.into(), czxid };
         }
     }
 
     /// The node is known not to be there.
     pub(in crate::zookeeper) fn is_gone(&self) {
-        let mut place = self.place();
-        if !place.presence.is_over() {
-            place.presence = Presence::Absent;
+        let mut tenure = self.tenure();
+        if !tenure.presence.is_over() {
+            tenure.presence = Presence::Absent;
         }
     }
 
     /// Whether the claim has lost its place: its lease or its session is over.
     pub(in crate::zookeeper) fn is_lost(&self) -> bool {
-        self.session.liveness.is_over() || self.place().presence.is_over()
+        self.session.liveness.is_over() || self.tenure().presence.is_over()
     }
 
     /// Extends the lease; `false` if the place was lost before.
     pub(in crate::zookeeper) fn extend(&self, until: Instant) -> bool {
-        let mut place = self.place();
-        place.until = place.until.max(until);
-        !place.presence.is_over() && !self.session.liveness.is_over()
+        let mut tenure = self.tenure();
+        tenure.until = tenure.until.max(until);
+        !tenure.presence.is_over() && !self.session.liveness.is_over()
     }
 
-    fn take(&self, place: &mut Place) -> Option<Removal> {
-        let what = match &place.presence {
+    fn take(&self, tenure: &mut Tenure) -> Option<Removal> {
+        let what = match &tenure.presence {
             Presence::Absent | Presence::GivenUp => return None,
             Presence::Asked => What::Prefixed(self.prefix.clone()),
             Presence::There { name, .. } => What::Named(name.clone()),
         };
-        place.presence = Presence::GivenUp;
+        tenure.presence = Presence::GivenUp;
         Some(Removal { directory: self.directory.clone(), what })
     }
 
     /// The removal that whoever takes this must see to from now on.
     pub(in crate::zookeeper) fn give_up(&self) -> Option<Removal> {
-        self.take(&mut self.place())
+        self.take(&mut self.tenure())
     }
 }
 
 impl Leased for LockNode {
     fn expire(self: Arc<Self>, now: Instant) {
-        let mut place = self.place();
-        place.entry = None;
-        if place.presence.is_over() {
+        let mut tenure = self.tenure();
+        tenure.entry = None;
+        if tenure.presence.is_over() {
             return;
         }
-        if now < place.until {
-            let entry = self.session.liveness.enter(leased(&self), place.until);
-            place.entry = Some(entry);
+        if now < tenure.until {
+            let entry = self.session.liveness.enter(leased(&self), tenure.until);
+            tenure.entry = Some(entry);
             return;
         }
         // Under the mutex that was looked under: nobody can extend the lease in between.
-        let removal = self.take(&mut place);
-        drop(place);
+        let removal = self.take(&mut tenure);
+        drop(tenure);
         if let Some(removal) = removal {
             drop(removal::start(&self.session, [removal]));
             tracing::warn!(directory = %self.directory, "a lease was not renewed in time");
@@ -177,7 +177,7 @@ fn leased(node: &Arc<LockNode>) -> Weak<dyn Leased> {
 
 impl Drop for LockNode {
     fn drop(&mut self) {
-        let entry = self.place().entry.take();
+        let entry = self.tenure().entry.take();
         if let Some(entry) = entry {
             self.session.liveness.leave(entry);
         }

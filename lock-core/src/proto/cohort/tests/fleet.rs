@@ -459,10 +459,10 @@ impl Process {
     fn check_counts(&self) {
         let cohort = &self.cohort;
         let places = || (0..cohort.opened()).filter_map(|lane| cohort.place(lane));
-        let held = |place: &Place<u32>| matches!(place, Place::Held(it) if it.holder.is_some());
-        let asks = |place: &Place<u32>| matches!(place, Place::Asking(_));
-        let in_line = |place: &Place<u32>| matches!(place, Place::Asking(it) if it.is_in_line());
-        let renews = |place: &Place<u32>| matches!(place, Place::Held(it) if it.is_renewing());
+        let held = |place: &Phase<u32>| matches!(place, Phase::Held(it) if it.holder.is_some());
+        let asks = |place: &Phase<u32>| matches!(place, Phase::Asking(_));
+        let in_line = |place: &Phase<u32>| matches!(place, Phase::Asking(it) if it.is_in_line());
+        let renews = |place: &Phase<u32>| matches!(place, Phase::Held(it) if it.is_renewing());
         assert_eq!(cohort.asking(), places().filter(|place| asks(place)).count());
         assert_eq!(cohort.busy(), places().filter(|it| held(it) || in_line(it)).count());
         assert_eq!(cohort.is_renewing(), places().any(renews));

@@ -9,9 +9,9 @@ impl World {
         let tokens = TokenBlock::new(self.given + 1, self.given + count);
         self.given += count;
         let lease = match &self.cohort.place {
-            Place::Asking(asking) => asking.terms.lease,
-            Place::Held(held) => held.lease,
-            Place::Vacant => panic!("a grant without a claim"),
+            Phase::Asking(asking) => asking.terms.lease,
+            Phase::Held(held) => held.lease,
+            Phase::Vacant => panic!("a grant without a claim"),
         };
         let grant = Grant::new(tokens, lease / self.part);
         Grant { wanted, revoke_requested: self.revoke, ..grant }
@@ -55,7 +55,7 @@ impl World {
                     (Some(_), false) => Ok(Renewal::Lost),
                     (None, _) => Err(fault()),
                 };
-                self.refilled = matches!(&self.cohort.place, Place::Held(it) if it.refilling);
+                self.refilled = matches!(&self.cohort.place, Phase::Held(it) if it.refilling);
                 self.cohort.renewed(0, sent, answer, self.now, &mut fx);
             }
         }

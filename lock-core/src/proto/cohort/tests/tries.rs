@@ -32,7 +32,7 @@ impl Tries {
         loop {
             loop {
                 let asking =
-                    matches!(self.cohort.place(lane), Some(Place::Asking(it)) if !it.answered);
+                    matches!(self.cohort.place(lane), Some(Phase::Asking(it)) if !it.answered);
                 let mut fx = Effects::none();
                 match self.cohort.step(lane, self.now, asking, leaves, &mut fx) {
                     Step::Open(_) => opened += 1,

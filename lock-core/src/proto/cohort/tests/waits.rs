@@ -119,7 +119,7 @@ fn a_claim_stands_in_line_if_anybody_here_does() {
             world.enter(ask, MAX);
         }
         world.turn();
-        let Place::Asking(asking) = &world.cohort.place else { panic!("it asks") };
+        let Phase::Asking(asking) = &world.cohort.place else { panic!("it asks") };
         assert_eq!(asking.terms.queues, stands, "{queues:?}");
         world.finish();
     }

@@ -215,7 +215,7 @@ impl World {
     fn has_what_was_asked_for(&mut self, ask: &Ask) {
         assert!(self.rests.is_none_or(|until| self.now >= until), "granted while it rests");
         self.rests = (!ask.min_hold.is_zero()).then(|| self.now + ask.min_hold);
-        let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
+        let Phase::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
         assert_eq!(ask.terms.mode, held.mode, "{ask:?}");
         assert!(ask.terms.lease <= held.lease, "{ask:?}: only {:?}", held.lease);
         let has = held.replicas().map_or(0, |replicas| replicas.count);
@@ -228,7 +228,7 @@ impl World {
     }
 
     fn has_half_of(&self, ask: &Ask) -> bool {
-        let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
+        let Phase::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
         held.clock.has_half_of(ask.terms.lease, self.now)
     }
 
@@ -377,7 +377,7 @@ impl World {
             let is_good = |held: &Held<u32>| {
                 !held.is_over() && held.clock.is_valid(self.now) && !held.revoke_requested
             };
-            let was_good = matches!(&self.cohort.place, Place::Held(held) if is_good(held));
+            let was_good = matches!(&self.cohort.place, Phase::Held(held) if is_good(held));
             let step = self.cohort.step(0, self.now, asking, leaving, &mut fx);
             self.apply(fx);
             match step {
@@ -414,7 +414,7 @@ impl World {
 
     /// A store without further tokens is not asked for them again.
     fn check_renewal(&mut self) {
-        let Place::Held(held) = &self.cohort.place else {
+        let Phase::Held(held) = &self.cohort.place else {
             panic!("it renews what it does not hold")
         };
         let head = self.waiting.front().filter(|_| held.has_room());
@@ -436,14 +436,14 @@ impl World {
             assert!(ask.deadline > self.now, "a seat without a verdict at its deadline");
             assert!(until.is_some_and(|until| until <= ask.deadline), "it oversleeps a deadline");
         }
-        if let Place::Held(Held { holder: Some(Holder { until: Some(limit), .. }), .. }) =
+        if let Phase::Held(Held { holder: Some(Holder { until: Some(limit), .. }), .. }) =
             &self.cohort.place
         {
             assert!(until.is_some_and(|until| until <= *limit), "it oversleeps a hold limit");
         }
-        let in_line = matches!(self.cohort.place, Place::Asking(_));
+        let in_line = matches!(self.cohort.place, Phase::Asking(_));
         assert!(answer_due || !in_line || !self.waiting.is_empty(), "in line for nobody");
-        if let Place::Held(held) = &self.cohort.place
+        if let Phase::Held(held) = &self.cohort.place
             && held.holder.is_none()
             && !self.waiting.is_empty()
         {
@@ -464,7 +464,7 @@ impl World {
         assert!(self.waiting.is_empty(), "it stops with somebody in line");
         assert!(self.asking.is_none() && self.leaving.is_none(), "it stops with a request");
         assert!(self.cohort.holder().is_none());
-        assert!(matches!(self.cohort.place, Place::Vacant));
+        assert!(matches!(self.cohort.place, Phase::Vacant));
         assert!(!self.cohort.has_watchers(), "watchers of a hold that is over");
         assert!(!self.cohort.retire(false), "only the driver may");
         assert!(self.cohort.retire(true));
@@ -495,13 +495,13 @@ impl World {
     pub(super) fn check(&self) {
         let good = |token: &&u64| self.cohort.held_until(**token, self.now).is_some();
         let is_shared =
-            matches!(&self.cohort.place, Place::Held(held) if held.mode == Mode::Shared);
+            matches!(&self.cohort.place, Phase::Held(held) if held.mode == Mode::Shared);
         assert!(is_shared || self.guards.iter().filter(good).count() <= 1, "two holders");
         assert_eq!(self.cohort.waiters(), self.waiting.len());
         let watched = |token| self.cohort.spot_of(token).is_some();
         let mut watchers = self.cohort.more.iter().flat_map(|more| more.watchers.keys());
         assert!(watchers.all(|(token, _)| watched(*token)));
-        let busy = !self.waiting.is_empty() || !matches!(self.cohort.place, Place::Vacant);
+        let busy = !self.waiting.is_empty() || !matches!(self.cohort.place, Phase::Vacant);
         assert!(!busy || self.driven, "nobody drives");
         if let (true, false, Some(until)) = (self.driven, self.poked, self.wait) {
             // The events since were no reason to wake the driver.

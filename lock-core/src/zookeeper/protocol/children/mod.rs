@@ -106,7 +106,7 @@ pub(crate) fn is_used_up(sequence: i64) -> bool {
 
 /// One claim in the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place<'a> {
+pub(crate) struct InLine<'a> {
     node: Node<'a>,
     /// Whether it holds the key beside others who do.
     pub(crate) shares: bool,
@@ -115,7 +115,7 @@ pub(crate) struct Place<'a> {
     pub(crate) also: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> InLine<'a> {
     pub(crate) fn name(&self) -> &'a str {
         self.node.name
     }
@@ -140,7 +140,7 @@ pub(crate) struct Standing<'a> {
 /// All who queue, in their order.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    places: Vec<Place<'a>>,
+    places: Vec<InLine<'a>>,
     holders: usize,
 }
 
@@ -153,7 +153,7 @@ impl<'a> Line<'a> {
         nodes.retain(|node| Some(node.name) != also);
         let place = |(index, node): (usize, Node<'a>)| {
             let also = also.filter(|_| index == 0);
-            Place { node, shares: node.kind == Kind::Reader || also.is_some(), also }
+            InLine { node, shares: node.kind == Kind::Reader || also.is_some(), also }
         };
         let places: Vec<_> = nodes.into_iter().enumerate().map(place).collect();
         let readers = places.iter().take_while(|place| place.shares).count();
@@ -165,15 +165,15 @@ impl<'a> Line<'a> {
         self.places.len()
     }
 
-    pub(crate) fn places(&self) -> impl Iterator<Item = &Place<'a>> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = &InLine<'a>> {
         self.places.iter()
     }
 
-    pub(crate) fn holders(&self) -> &[Place<'a>] {
+    pub(crate) fn holders(&self) -> &[InLine<'a>] {
         &self.places[..self.holders]
     }
 
-    pub(crate) fn waiters(&self) -> &[Place<'a>] {
+    pub(crate) fn waiters(&self) -> &[InLine<'a>] {
         &self.places[self.holders..]
     }
 
@@ -195,7 +195,7 @@ impl<'a> Line<'a> {
         };
         Some(Standing {
             ahead: u32::try_from(at).unwrap_or(u32::MAX),
-            awaits: awaits.map(Place::name),
+            awaits: awaits.map(InLine::name),
             wanted: !self.waiters().is_empty(),
         })
     }

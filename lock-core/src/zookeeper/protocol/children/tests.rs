@@ -15,8 +15,8 @@ fn lock(id: u32, sequence: i64) -> String {
     node(id, Kind::Mutex, sequence)
 }
 
-fn names<'a>(places: &[Place<'a>]) -> Vec<&'a str> {
-    places.iter().map(Place::name).collect()
+fn names<'a>(places: &[InLine<'a>]) -> Vec<&'a str> {
+    places.iter().map(InLine::name).collect()
 }
 
 #[test]
@@ -376,7 +376,7 @@ proptest! {
         for act in acts {
             both.act(act);
             let line = Line::of(&both.children);
-            let ids = |places: &[Place<'_>]| -> Vec<_> {
+            let ids = |places: &[InLine<'_>]| -> Vec<_> {
                 places.iter().map(|place| (u128::from(id_of(place.name())), place.shares)).collect()
             };
             let of = |place: &register::Place<()>| (place.claim.bits(), place.mode == Mode::Shared);

@@ -18,10 +18,10 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
 /// One claim's key in a line, or a key that may be there; deleted when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct LockKey {
     pub(super) session: Arc<Session>,
     pub(super) key: Vec<u8>,
-    state: Mutex<State>,
+    tenure: Mutex<Tenure>,
 }
 
 /// The presence of the key, as far as it is known.
@@ -46,14 +46,14 @@ impl Presence {
 }
 
 #[derive(Debug)]
-struct State {
+struct Tenure {
     presence: Presence,
     /// The end of the lease, unless it is extended.
     until: Instant,
     entry: Option<Entry>,
 }
 
-impl Place {
+impl LockKey {
     /// A key that is about to be asked for in this epoch.
     pub(super) fn new(
         session: Arc<Session>,
@@ -61,34 +61,34 @@ impl Place {
         epoch: i64,
         until: Instant,
     ) -> Arc<Self> {
-        let state = State { presence: Presence::Asked { epoch }, until, entry: None };
-        let place = Arc::new(Self { session, key, state: Mutex::new(state) });
+        let tenure = Tenure { presence: Presence::Asked { epoch }, until, entry: None };
+        let place = Arc::new(Self { session, key, tenure: Mutex::new(tenure) });
         let entry = place.session.liveness.enter(Arc::downgrade(&place), until);
-        place.state().entry = Some(entry);
+        place.tenure().entry = Some(entry);
         place
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+    fn tenure(&self) -> MutexGuard<'_, Tenure> {
+        lock(&self.tenure)
     }
 
     pub(super) fn presence(&self) -> Presence {
-        self.state().presence
+        self.tenure().presence
     }
 
     /// The key is there. One that was given up before is deleted all the same.
     pub(super) fn is_there(&self, created: i64) {
-        let mut state = self.state();
-        if !state.presence.is_over() {
-            state.presence = Presence::There { created };
+        let mut tenure = self.tenure();
+        if !tenure.presence.is_over() {
+            tenure.presence = Presence::There { created };
         }
     }
 
     /// The key is known not to be there.
     pub(super) fn is_gone(&self) {
-        let mut state = self.state();
-        if !state.presence.is_over() {
-            state.presence = Presence::Absent;
+        let mut tenure = self.tenure();
+        if !tenure.presence.is_over() {
+            tenure.presence = Presence::Absent;
         }
     }
 
@@ -99,9 +99,9 @@ impl Place {
 
     /// Extends the lease; `false` if the place was lost before.
     pub(super) fn extend(&self, until: Instant) -> bool {
-        let mut state = self.state();
-        state.until = state.until.max(until);
-        !state.presence.is_over() && !self.session.liveness.is_over()
+        let mut tenure = self.tenure();
+        tenure.until = tenure.until.max(until);
+        !tenure.presence.is_over() && !self.session.liveness.is_over()
     }
 
     /// Learns what became of a key that was asked for.
@@ -122,19 +122,19 @@ impl Place {
 
     /// Gives the place up if its lease is over, else comes back at its end.
     pub(super) fn expire(place: &Arc<Self>, now: Instant) {
-        let mut state = place.state();
-        state.entry = None;
-        if state.presence.is_over() {
+        let mut tenure = place.tenure();
+        tenure.entry = None;
+        if tenure.presence.is_over() {
             return;
         }
-        if now < state.until {
-            let entry = place.session.liveness.enter(Arc::downgrade(place), state.until);
-            state.entry = Some(entry);
+        if now < tenure.until {
+            let entry = place.session.liveness.enter(Arc::downgrade(place), tenure.until);
+            tenure.entry = Some(entry);
             return;
         }
         // Under the mutex that was looked under: nobody can extend the lease in between.
-        let before = std::mem::replace(&mut state.presence, Presence::GivenUp);
-        drop(state);
+        let before = std::mem::replace(&mut tenure.presence, Presence::GivenUp);
+        drop(tenure);
         place.remove(before);
         let key = String::from_utf8_lossy(&place.key).into_owned();
         tracing::warn!(key, "a lease was not renewed in time");
@@ -142,7 +142,7 @@ impl Place {
 
     /// Deletes the key in the background.
     pub(super) fn give_up(&self) {
-        let before = std::mem::replace(&mut self.state().presence, Presence::GivenUp);
+        let before = std::mem::replace(&mut self.tenure().presence, Presence::GivenUp);
         self.remove(before);
     }
 
@@ -155,9 +155,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for LockKey {
     fn drop(&mut self) {
-        let entry = self.state().entry.take();
+        let entry = self.tenure().entry.take();
         if let Some(entry) = entry {
             self.session.liveness.leave(entry);
         }
