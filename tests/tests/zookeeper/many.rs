@@ -36,10 +36,8 @@ async fn directories_of_a_client_that_is_gone_before_their_first_node_do_not_sta
     // The directory of a line for permits has one above it: the second creation does not find it
     // either.
     let line_of_permits = create_of("k/locks").after(2);
-    let mut removed = 0;
-    for (is_permit, first) in
-        [(false, first_create_of("k")), (true, line_of_permits), (true, permit)]
-    {
+    let firsts = [(false, first_create_of("k")), (true, line_of_permits), (true, permit)];
+    for (nth, (is_permit, first)) in firsts.into_iter().enumerate() {
         let (proxy, locks) = behind_proxy(&server, SHORT).await;
         let trap = proxy.trap(first, Action::DropRequest);
         let acquire = match is_permit {
@@ -49,9 +47,8 @@ async fn directories_of_a_client_that_is_gone_before_their_first_node_do_not_sta
         trap.sprung().await;
         proxy.refuse();
         acquire.abort();
-        removed += 1;
-        let by_now = || server.log().matches("delete candidate container: /k\n").count();
-        eventually("the server removed it", || by_now() >= removed).await;
+        let removed = || server.log().matches("delete candidate container: /k\n").count();
+        eventually("the server removed it", || removed() > nth).await;
         eventually("the directories are gone", || server.node("/k").is_none()).await;
         nothing_left(&server, [locks]).await;
     }

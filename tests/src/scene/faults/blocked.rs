@@ -36,10 +36,13 @@ fn blocked(
     })
 }
 
+/// The tempo of clients whose hold is to last.
+const KEPT: Tempo = Tempo::Steady;
+
 /// Waits in vain, for longer than what nobody renews would last.
 async fn nobody_else_gets(stage: &Stage<'_>, key: &str) {
     let rival = stage.client(Tempo::Patient).await;
-    let wait = stage.times(Tempo::Brisk).freed_within + ms(1_500);
+    let wait = stage.times(KEPT).freed_within + ms(1_500);
     let error = rival.lock(key).wait(wait).await.expect_err("it is held");
     assert!(error.is_timeout(), "{error}");
     stage.gone(rival).await;
@@ -47,8 +50,8 @@ async fn nobody_else_gets(stage: &Stage<'_>, key: &str) {
 
 /// Silences a client, and gives the end of its hold once that has come. What was answered just
 /// before may be on its way to the hold for a moment, and extends it.
-fn silence(stage: &Stage<'_>, client: &Client, guard: &LockGuard) -> JoinHandle<Instant> {
-    let (handle, longest) = (guard.handle(), stage.times(Tempo::Brisk).lost_within);
+fn silence(client: &Client, guard: &LockGuard, times: &crate::scene::Times) -> JoinHandle<Instant> {
+    let (handle, longest) = (guard.handle(), times.lost_within);
     client.line.black_hole();
     let silenced = Instant::now();
     thread::spawn(move || {
@@ -91,7 +94,7 @@ pub(crate) fn a_hold_is_kept_while_its_worker_and_who_waits_there_are_blocked(
 
 fn is_kept(stage: &Stage<'_>, n: usize, further: usize) {
     let (runtime, key) = (workers(n), stage.key(&format!("{n}")));
-    let locks = runtime.block_on(stage.client(Tempo::Brisk));
+    let locks = runtime.block_on(stage.client(KEPT));
     let worker = blocked(&runtime, &locks, &key, further);
     alone().block_on(nobody_else_gets(stage, &key));
     let (guard, further) = worker.end();
@@ -127,7 +130,7 @@ pub(crate) fn a_loss_is_told_in_time_while_a_worker_is_blocked(stage: &mut Stage
         let guard = runtime.block_on(locks.lock(stage.key("held")).acquire()).expect("a grant");
         let worker = blocked(&runtime, &locks, &key, 0);
         let lost = guard.lost();
-        let end = silence(stage, &locks, &guard);
+        let end = silence(&locks, &guard, stage.times(Tempo::Brisk));
         if elsewhere {
             alone().block_on(within("the loss", lost));
         } else {
@@ -143,8 +146,8 @@ pub(crate) fn a_loss_is_told_in_time_while_a_worker_is_blocked(stage: &mut Stage
 /// F02 (V1, V2, V3, V4): with the runtime blocked that a client was made in, as a worker of actix
 /// may be: another one waits, is told in time, and is handed the lock.
 pub(crate) fn a_blocked_runtime_loses_nothing_for_the_others(stage: &mut Stage<'_>) {
-    let (key, times) = (stage.key("k"), *stage.times(Tempo::Brisk));
-    let line = stage.layout().line_of(&stage.scope, Tempo::Brisk);
+    let (key, times) = (stage.key("k"), *stage.times(KEPT));
+    let line = stage.layout().line_of(&stage.scope, KEPT);
     let options = LockOptions::new().with_wait(ms(9_000)).with_lease(times.lease);
     let builder = LockClient::builder(line.url()).defaults(options);
     let ((locks, guard), blocked) = Application::blocked_after({
@@ -175,7 +178,7 @@ pub(crate) fn a_blocked_runtime_loses_nothing_for_the_others(stage: &mut Stage<'
         }
         let guard = within("the hand-off", next).await.expect("a grant");
         assert!(guard.token() > token);
-        let end = silence(stage, &locks, &guard);
+        let end = silence(&locks, &guard, &times);
         within("the loss", guard.lost()).await;
         told_in_time(end);
         locks.line.resume();
@@ -226,7 +229,7 @@ pub(crate) fn an_executor_without_timers_is_served(stage: &mut Stage<'_>) {
     let error = futures_executor::block_on(busy).expect_err("it is held");
     assert!(error.is_timeout(), "{error}");
     in_time("the end of the budget", began + ms(100));
-    let end = silence(stage, &locks, &guard);
+    let end = silence(&locks, &guard, stage.times(Tempo::Brisk));
     futures_executor::block_on(guard.lost());
     told_in_time(end);
     locks.line.resume();

@@ -100,7 +100,7 @@ pub(crate) fn a_guard_that_outlives_its_runtime_is_kept_and_can_be_given_back(
     stage: &mut Stage<'_>,
 ) {
     let first = workers(1);
-    let locks = first.block_on(stage.client(Tempo::Brisk));
+    let locks = first.block_on(stage.client(Tempo::Steady));
     let keys = ["dropped", "released"].map(|name| stage.key(name));
     let take = |key: &String| first.block_on(locks.lock(key).acquire()).expect("a free key");
     let [dropped, released] = keys.each_ref().map(take);
@@ -108,7 +108,7 @@ pub(crate) fn a_guard_that_outlives_its_runtime_is_kept_and_can_be_given_back(
     first.shutdown_background();
     alone().block_on(async {
         let rival = stage.client(Tempo::Patient).await;
-        let wait = stage.times(Tempo::Brisk).freed_within + ms(500);
+        let wait = stage.times(Tempo::Steady).freed_within + ms(500);
         let error = rival.lock(&keys[1]).wait(wait).await.expect_err("it is held");
         assert!(error.is_timeout(), "{error}");
         stage.gone(rival).await;
@@ -126,7 +126,7 @@ pub(crate) fn a_guard_that_outlives_its_runtime_is_kept_and_can_be_given_back(
 /// F19 (V2, V3): renewals included.
 pub(crate) fn a_client_that_outlives_its_runtime_serves_another(stage: &mut Stage<'_>) {
     let (first, key) = (workers(1), stage.key("k"));
-    let locks = first.block_on(stage.client(Tempo::Brisk));
+    let locks = first.block_on(stage.client(Tempo::Steady));
     let token = first.block_on(async {
         let guard = locks.lock(&key).await.expect("a free key");
         let token = guard.token();

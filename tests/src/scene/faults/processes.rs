@@ -51,9 +51,9 @@ pub(crate) async fn a_process_whose_runtime_is_blocked_past_its_lease_keeps_its_
     let (key, history) = (stage.key("k"), stage.history());
     let locks = stage.client(Tempo::Patient).await;
     let successor = history.actor("successor", &locks);
-    let mut holder = stage.remote(&history, "holder", Tempo::Brisk);
+    let mut holder = stage.remote(&history, "holder", Tempo::Steady);
     let token = holder.ask(&format!("acquire {key} 5000")).await.token();
-    let over = stage.times(Tempo::Brisk).freed_within + ms(1_000);
+    let over = stage.times(Tempo::Steady).freed_within + ms(1_000);
     holder.send(&format!("block {}", (over + ms(500)).as_millis()));
     holder.send("is_held");
     let (refused, _) = successor.acquire(&key, over).await;
