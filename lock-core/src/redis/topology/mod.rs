@@ -324,7 +324,7 @@ impl Topology {
         only: Option<Over>,
     ) -> Result<(Value, Over), Unserved> {
         let Servers::Single(single) = &self.servers else { return Err(no_member()) };
-        let call = single.fitting(call);
+        let call = call.fitting(single.main.is_back());
         let answer = single.send_over(&call.command, only).await;
         match call.in_full(&answer) {
             Some(command) => single.send_over(&command, only).await,
@@ -340,7 +340,7 @@ impl Topology {
     ) -> Result<(Value, u32), Unserved> {
         let answer = match &self.servers {
             Servers::Single(single) => {
-                let call = single.fitting(&call);
+                let call = call.fitting(single.main.is_back());
                 let answer = single.send_and_wait(&call.command, replicas).await;
                 match call.in_full(&answer) {
                     Some(command) => single.send_and_wait(&command, replicas).await,

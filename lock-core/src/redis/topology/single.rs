@@ -1,6 +1,5 @@
 //! One server at a time: its connections.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use redis::{Cmd, Value};
@@ -95,16 +94,9 @@ impl SingleServer {
         Some((&self.main, self.main.at_hand()?, free_keys.asking()))
     }
 
-    /// A call as it is to be made now: patient, where the server is back only now, or another. Those
-    /// in line there may be on their way to it, and no push reaches them yet.
-    pub(super) fn fitting<'a>(&self, call: &'a Call) -> Cow<'a, Call> {
-        let patient = if self.main.is_back() { call.patient() } else { None };
-        patient.map_or(Cow::Borrowed(call), Cow::Owned)
-    }
-
     /// Calls a script.
     pub(super) async fn call(&self, call: &Call) -> Result<Value, Unserved> {
-        let call = self.fitting(call);
+        let call = call.fitting(self.main.is_back());
         let answer = self.send(&call.command).await;
         match call.in_full(&answer) {
             Some(command) => self.send(&command).await,

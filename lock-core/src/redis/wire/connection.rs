@@ -20,7 +20,6 @@ use crate::backend::Fault;
 use crate::backend::Replicas;
 use crate::backend::io::Home;
 use crate::ground::{FAULT_PAUSES, Plus as _, clock, lock, timeout};
-use crate::redis::protocol::script;
 
 /// Requests that may wait to be written.
 const BUFFERED_MAX: usize = 1_024;
@@ -115,7 +114,7 @@ pub(in crate::redis) struct Current {
 impl Current {
     /// Whether it has taken the place of another a moment ago. That may have ended for others too.
     pub(in crate::redis) fn is_back(&self) -> bool {
-        self.number > 0 && script::is_fresh(self.opened)
+        self.number > 0 && request::is_fresh(self.opened)
     }
 
     /// The connection as that over which something was sent.

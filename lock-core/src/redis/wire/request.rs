@@ -1,5 +1,6 @@
 //! A request over one connection, and what comes of it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,15 @@ use crate::redis::protocol::script::Script;
 /// The time that one request, or one connect, may take.
 pub(in crate::redis) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
 
+/// A waiter that has not asked for so long counts as gone.
+const DUE: Duration = Duration::from_millis(1_500);
+
+/// Whether those who were in line at the time when a server became that of their keys, or came back,
+/// may still be on their way to it.
+pub(in crate::redis) fn is_fresh(since: Instant) -> bool {
+    clock::now() < since.plus(DUE)
+}
+
 /// A script, with what it is called, and where its keys are in a cluster.
 #[derive(Debug, Clone)]
 pub(in crate::redis) struct Call {
@@ -26,11 +36,14 @@ pub(in crate::redis) struct Call {
 }
 
 impl Call {
-    /// The same by the patient form of the script.
-    pub(in crate::redis) fn patient(&self) -> Option<Self> {
-        let script = self.script.patient()?;
-        let command = script.evalsha_as(&self.command);
-        Some(Self { script, command, slot: self.slot })
+    /// The same by the patient form of the script, where those in line `may_be_on_their_way` to the
+    /// server that is asked: no push reaches them there yet.
+    pub(in crate::redis) fn fitting(&self, may_be_on_their_way: bool) -> Cow<'_, Self> {
+        let patient = if may_be_on_their_way { self.script.patient() } else { None };
+        patient.map_or(Cow::Borrowed(self), |script| {
+            let command = script.evalsha_as(&self.command);
+            Cow::Owned(Self { script, command, slot: self.slot })
+        })
     }
 
     /// The same with the source of the script, if the server answered that it does not know the

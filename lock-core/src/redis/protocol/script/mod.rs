@@ -23,21 +23,10 @@
 //! - `owner`, `held`, `mode`, `promote`, `ticks`, `tokens`: shared functions.
 
 use std::sync::{LazyLock, OnceLock};
-use std::time::{Duration, Instant};
 
 use redis::Cmd;
 
-use crate::ground::{Plus as _, clock};
 use crate::redis::protocol::names::{self, Names, QUORUM};
-
-/// A waiter that has not asked for so long counts as gone.
-const DUE: Duration = Duration::from_millis(1_500);
-
-/// Whether those who were in line at the time when a server became that of their keys, or came back,
-/// may still be on their way to it.
-pub(in crate::redis) fn is_fresh(since: Instant) -> bool {
-    clock::now() < since.plus(DUE)
-}
 
 /// A script and its name at the server.
 #[derive(Debug)]

@@ -205,10 +205,8 @@ impl Cluster {
             self.session.count();
             let within = left(way.end);
             let sent = clock::now();
-            let hears_nobody = asking || self.is_moving();
-            let patient = if hears_nobody { call.patient() } else { None };
-            let call = patient.as_ref().unwrap_or(call);
-            let answer = server.call(way.lane, call, asking, within).await;
+            let call = call.fitting(asking || self.is_moving());
+            let answer = server.call(way.lane, &call, asking, within).await;
             let unserved = match answer {
                 Ok(answer) if asking || self.still_owns(slot, &server, sent).await => {
                     return Ok(answer);

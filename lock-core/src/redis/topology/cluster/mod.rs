@@ -69,9 +69,9 @@ pub(in crate::redis) use self::target::Target;
 use crate::backend::io::Home;
 use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::ground::clock;
-use crate::redis::protocol::{script, slots};
+use crate::redis::protocol::slots;
 use crate::redis::wire::access::Access;
-use crate::redis::wire::request::{Failure, REQUEST_WITHIN, Unserved};
+use crate::redis::wire::request::{Failure, REQUEST_WITHIN, Unserved, is_fresh};
 use crate::redis::wire::session::Session;
 
 /// A cluster, by what is known of it, and the connections to its nodes.
@@ -191,7 +191,7 @@ impl Cluster {
     /// Whether slots have changed hands a moment ago. Those in line for their keys may be on their
     /// way to the new owner.
     fn is_moving(&self) -> bool {
-        self.state().moved.is_some_and(script::is_fresh)
+        self.state().moved.is_some_and(is_fresh)
     }
 
     fn owns(&self, slot: u16, server: &Server) -> bool {
