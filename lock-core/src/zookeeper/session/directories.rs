@@ -26,6 +26,11 @@ pub(super) enum First<'a> {
 /// The failure of a transaction, and which of its operations failed.
 type Made = Result<(), (usize, Error)>;
 
+/// The number of directories on a path.
+fn depth(path: &str) -> usize {
+    path.matches('/').count()
+}
+
 impl Session {
     /// Makes one directory, whose parent is there. Sent when called.
     pub(in crate::zookeeper) fn make<'a>(
@@ -58,7 +63,7 @@ impl Session {
         first: First<'_>,
         until: Instant,
     ) -> Answer<()> {
-        let depth = path.matches('/').count();
+        let depth = depth(path);
         // A session's directory is there but for the first of all sessions.
         let mut missing = usize::from(matches!(first, First::Passing));
         loop {
@@ -104,19 +109,18 @@ impl Session {
         let mut writer = self.client.new_multi_writer();
         let container = CreateMode::Container.with_acls(self.acls);
         let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
-        let there = path.matches('/').count() - missing;
+        let there = depth(path) - missing;
         for end in ends.skip(there) {
             writer.add_create(&path[..end], b"", &container)?;
         }
+        let ephemeral = CreateMode::Ephemeral.with_acls(self.acls);
         match first {
             First::Passing => {
                 let child = names::passing(path);
-                writer.add_create(&child, b"", &CreateMode::Ephemeral.with_acls(self.acls))?;
+                writer.add_create(&child, b"", &ephemeral)?;
                 writer.add_delete(&child, None)?;
             }
-            First::Session(node) => {
-                writer.add_create(node, b"", &CreateMode::Ephemeral.with_acls(self.acls))?;
-            }
+            First::Session(node) => writer.add_create(node, b"", &ephemeral)?,
         }
         Ok(writer)
     }
