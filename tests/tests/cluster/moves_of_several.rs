@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::{LockClient, LockGuard};
+use lock_core::{AcquireError, LockClient, LockGuard};
 use tests::proxy::Proxy;
 use tests::redis::{RedisCluster, RedisServer};
 use tests::scene::Line;
 use tests::wait::{eventually, within};
+use tokio::task::JoinHandle;
 
 use crate::support::*;
 
@@ -19,6 +20,35 @@ async fn readers(clients: [&LockClient; 2], key: &str) -> Vec<LockGuard> {
         guards.push(locks.lock(key).shared().await.unwrap());
     }
     guards
+}
+
+/// An acquire in a task of its own.
+type Asking = JoinHandle<Result<LockGuard, AcquireError>>;
+
+/// Whether the first of two has its turn before the second; both have theirs then. Otherwise it
+/// `is_passed`, which is for the test to judge at that moment.
+async fn stands_before(mut first: Asking, mut second: Asking, is_passed: impl FnOnce()) -> bool {
+    let turn = within("a turn", async {
+        tokio::select! {
+            first = &mut first => Ok(first),
+            second = &mut second => Err(second),
+        }
+    });
+    let turn = turn.await;
+    let stands = turn.is_ok();
+    let (guard, other) = match turn {
+        Ok(guard) => {
+            assert!(!second.is_finished());
+            (guard, second)
+        }
+        Err(guard) => {
+            is_passed();
+            (guard, first)
+        }
+    };
+    guard.unwrap().unwrap().release().await.unwrap();
+    other.await.unwrap().unwrap().release().await.unwrap();
+    stands
 }
 
 /// Whether the nodes have memory.
@@ -133,9 +163,9 @@ async fn a_reader_whose_turn_comes_on_the_way_of_its_slot_stands_before_the_writ
         let guard = one.lock("k").await.unwrap();
         // Its place lives from the last time that it asked, which on a busy machine may be the first.
         let begun = Instant::now();
-        let mut reader = tokio::spawn(two.lock("k").shared().acquire());
+        let reader = tokio::spawn(two.lock("k").shared().acquire());
         line_of(&cluster, "k", 1).await;
-        let mut writer = tokio::spawn(three.lock("k").acquire());
+        let writer = tokio::spawn(three.lock("k").acquire());
         line_of(&cluster, "k", 2).await;
         let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
         let to = (from + 1) % 3;
@@ -143,24 +173,9 @@ async fn a_reader_whose_turn_comes_on_the_way_of_its_slot_stands_before_the_writ
         within("the release", guard.release()).await.unwrap();
         assert_eq!(cluster.server_of("k").command::<u64>(&["LLEN", "lock:{k}:queue"]), 2);
         cluster.end_move(slot, from, to);
-        let first = within("a turn", async {
-            tokio::select! {
-                reader = &mut reader => Ok(reader),
-                writer = &mut writer => Err(writer),
-            }
-        });
-        match first.await {
-            Ok(guard) => {
-                assert!(!writer.is_finished());
-                guard.unwrap().unwrap().release().await.unwrap();
-                writer.await.unwrap().unwrap().release().await.unwrap();
-                break;
-            }
-            Err(guard) => {
-                assert!(begun.elapsed() > GONE_AFTER, "{:?}", begun.elapsed());
-                guard.unwrap().unwrap().release().await.unwrap();
-                reader.await.unwrap().unwrap().release().await.unwrap();
-            }
+        let is_gone = || assert!(begun.elapsed() > GONE_AFTER, "{:?}", begun.elapsed());
+        if stands_before(reader, writer, is_gone).await {
+            break;
         }
     }
     nothing_left(&cluster, [one, two, three]).await;
@@ -182,9 +197,9 @@ async fn one_that_has_not_heard_of_a_move_keeps_its_place() {
             let begun = Instant::now();
             let acquire = two.lock("k");
             let acquire = if is_reader { acquire.shared() } else { acquire };
-            let mut first = tokio::spawn(acquire.acquire());
+            let first = tokio::spawn(acquire.acquire());
             line_of(&cluster, "k", 1).await;
-            let mut second = tokio::spawn(three.lock("k").acquire());
+            let second = tokio::spawn(three.lock("k").acquire());
             line_of(&cluster, "k", 2).await;
             proxies.iter().for_each(Proxy::black_hole);
             let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
@@ -194,24 +209,8 @@ async fn one_that_has_not_heard_of_a_move_keeps_its_place() {
             eventually("somebody has the key", is_taken).await;
             let is_alive = begun.elapsed() < GONE_AFTER;
             proxies.iter().for_each(Proxy::resume);
-            let turn = within("a turn", async {
-                tokio::select! {
-                    first = &mut first => Ok(first),
-                    second = &mut second => Err(second),
-                }
-            });
-            match turn.await {
-                Ok(guard) => {
-                    assert!(!second.is_finished());
-                    guard.unwrap().unwrap().release().await.unwrap();
-                    second.await.unwrap().unwrap().release().await.unwrap();
-                    break;
-                }
-                Err(guard) => {
-                    assert!(!is_alive, "it is passed");
-                    guard.unwrap().unwrap().release().await.unwrap();
-                    first.await.unwrap().unwrap().release().await.unwrap();
-                }
+            if stands_before(first, second, || assert!(!is_alive, "it is passed")).await {
+                break;
             }
         }
     }
