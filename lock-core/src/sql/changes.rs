@@ -7,7 +7,7 @@
 //! Nothing is missed between an answer and the first look: whoever begins to listen has the row
 //! read. Where others say so that is spared, as whoever asks listens before that.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -153,7 +153,7 @@ fn jittered(pause: Duration) -> Duration {
 pub(super) enum Unread {
     #[default]
     Nothing,
-    Some(Vec<Key>),
+    Some(HashSet<Key>),
     /// All that somebody listens to.
     All,
 }
@@ -161,9 +161,11 @@ pub(super) enum Unread {
 impl Unread {
     pub(super) fn add(&mut self, key: &Key) {
         match self {
-            Self::Nothing => *self = Self::Some(vec![key.clone()]),
-            Self::Some(keys) if !keys.contains(key) => keys.push(key.clone()),
-            Self::Some(_) | Self::All => {}
+            Self::Nothing => *self = Self::Some(HashSet::from([key.clone()])),
+            Self::Some(keys) => {
+                keys.insert(key.clone());
+            }
+            Self::All => {}
         }
     }
 }
@@ -547,7 +549,11 @@ mod tests {
     fn what_others_say_of_a_key_has_its_row_read_if_somebody_listens() {
         let (changes, key) = changes();
         let ear = changes.listen(&key, claim(1), Why::Waits, true);
-        assert_eq!(changes.take_unread(), Unread::Some(vec![key.clone()]), "it has just begun");
+        assert_eq!(
+            changes.take_unread(),
+            Unread::Some(HashSet::from([key.clone()])),
+            "it has just begun"
+        );
         changes.hear_by(Hearing::Told);
         assert_eq!((changes.take_unread(), changes.look_at(clock::now())), (Unread::All, None));
         // A claim that has asked nothing yet has missed nothing.
@@ -556,12 +562,12 @@ mod tests {
         assert_eq!(changes.take_unread(), Unread::Nothing);
         changes.unread("k");
         changes.unread("k");
-        assert_eq!(changes.take_unread(), Unread::Some(vec![key]));
+        assert_eq!(changes.take_unread(), Unread::Some(HashSet::from([key])));
         // The word names the key as rows have it.
         let spaced = Key::new("a b").unwrap();
         let other = changes.listen(&spaced, claim(3), Why::Waits, false);
         changes.unread(spaced.as_str());
-        assert_eq!(changes.take_unread(), Unread::Some(vec![spaced]));
+        assert_eq!(changes.take_unread(), Unread::Some(HashSet::from([spaced])));
         drop((ear, other));
     }
 

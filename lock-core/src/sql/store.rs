@@ -427,7 +427,7 @@ async fn read<D: Dialect>(
     }
     let keys = match unread {
         Unread::Nothing => return Ok(()),
-        Unread::Some(keys) => keys,
+        Unread::Some(keys) => keys.into_iter().collect(),
         Unread::All => store.changes.keys(),
     };
     if !keys.is_empty() {
