@@ -59,6 +59,7 @@ impl LockClient {
     /// | `memory:` | in this process, private to this client | |
     /// | `memory:name` | in this process, shared by all clients that use the name | |
     /// | `redis://[user:password@]host[:port][/db]` | Redis 6.2 or later | `redis` |
+    /// | `redis://…?layout=redisson` | the same, where Redisson's `RLock` is taken too: exclusive locks, in no order | `redis` |
     /// | `redis+unix://[user:password@]/path/to/socket[?db=0]` | the same over a unix socket | `redis` |
     /// | `redis+sentinel://[user:password@]host[:port][,host…]/master[/db][?…]` | the master that Redis Sentinel names | `redis` |
     /// | `redis+cluster://[user:password@]host[:port][,host…]` | Redis Cluster, 7.0 or later | `redis` |
@@ -108,6 +109,7 @@ impl LockClient {
     /// | `create` | `sqlite`, `postgres`, `mysql`: whether a file and tables that are missing are made | `false`; `true` in memory | `true`, `false` |
     /// | `durability` | `postgres`: what is on the server's disk before a grant is answered: all, or nothing; `mysql` has the first alone | `full` | `full`, `async` |
     /// | `connections` | `postgres`, `mysql`: the most connections; of `postgres` beside the one that listens | `4` | 1 to 64 |
+    /// | `layout` | `redis`, `redis+unix`, `redis+sentinel`: whose locks they are | those of this crate | `redisson` |
     /// | `sentinel_user`, `sentinel_password` | `redis+sentinel`: as whom to log in there | no login | a user needs a password |
     /// | `session` | ZooKeeper: the timeout to ask for; the server narrows it to 2 to 20 of its ticks | `10s` | `100ms` to `10m` |
     /// | `session` | `etcd`: the TTL of the lease that all locks of the client are under | `10s` | `2s` to `10m`, whole seconds |

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lock_core::LockClient;
 use tests::redis::RedisServer;
-use tests::wait::within;
+use tests::wait::{eventually, within};
 use tests::worker::Worker;
 
 /// With a 0 between two segments, as it is in the keys of rueidislock.
@@ -157,15 +157,20 @@ async fn both_take_turns_and_are_never_inside_together() {
     assert_eq!((overlaps, answer.value), (0, Some(0.into())), "{:?}", answer.message);
 }
 
+/// Redisson, at this server.
+fn redisson(server: &RedisServer) -> Option<Worker> {
+    let jars = named("REDISSON_JARS")?;
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/redisson/Client.java");
+    let [jars, program] = [format!("{jars}/*"), program.display().to_string()];
+    Some(Worker::spawn("java", &["-cp", &jars, &program, &server.url()]))
+}
+
 /// An `RLock` is a hash of its own layout, so on one key neither takes it from the other, and neither
 /// waits: who comes second has an error.
 #[tokio::test]
 async fn redisson_and_we_are_never_inside_together_and_an_error_tells_it() {
     let server = RedisServer::start();
-    let Some(jars) = named("REDISSON_JARS") else { return };
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/redisson/Client.java");
-    let [jars, program] = [format!("{jars}/*"), program.display().to_string()];
-    let mut them = Worker::spawn("java", &["-cp", &jars, &program, &server.url()]);
+    let Some(mut them) = redisson(&server) else { return };
     let locks = client(&server).await;
     them.ask(&format!("acquire {NAME} 0 60000")).await.expect_success();
     for wait in [Duration::ZERO, Duration::from_secs(9)] {
@@ -184,6 +189,52 @@ async fn redisson_and_we_are_never_inside_together_and_an_error_tells_it() {
     guard.release().await.unwrap();
     them.ask(&format!("acquire {NAME} 0 60000")).await.expect_success();
     them.ask("release").await.expect_success();
+}
+
+/// In its layout each waits for the other, and is told of the other's release.
+#[tokio::test]
+async fn redisson_and_we_take_turns_in_its_layout() {
+    const LOCK: &str = "order:42";
+    let server = RedisServer::start();
+    let Some(mut them) = redisson(&server) else { return };
+    let url = format!("{}?layout=redisson", server.url());
+    let locks = LockClient::connect(&url).await.expect("the server answers");
+    let listen = || server.subscribers("redisson_lock__channel:{order:42}");
+    for _ in 0..3 {
+        eventually("nobody listens", || listen() == 0).await;
+        them.ask(&format!("acquire {LOCK} 0 60000")).await.expect_success();
+        assert!(locks.lock(LOCK).try_acquire().await.unwrap().is_none());
+        let acquire = tokio::spawn(locks.lock(LOCK).wait(Duration::from_secs(9)).acquire());
+        eventually("we listen", || listen() == 1).await;
+        them.ask("release").await.expect_success();
+        let guard = within("a key that nobody holds", acquire).await.unwrap().unwrap();
+        assert!(them.ask(&format!("acquire {LOCK} 0 60000")).await.error() == "busy");
+        eventually("who holds the key listens no more", || listen() == 0).await;
+        // It sleeps until it is told, or until our lease has ended.
+        them.send(&format!("acquire {LOCK} 60000 60000"));
+        eventually("they listen", || listen() == 1).await;
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        within("they are told", them.reply()).await.expect_success();
+        assert!(locks.lock(LOCK).try_acquire().await.unwrap().is_none());
+        them.ask("release").await.expect_success();
+    }
+    // Their fenced lock counts from 1. From our next grant on, each is above the last of the other.
+    let token = async || {
+        let guard = locks.lock(LOCK).await.unwrap();
+        let token = guard.token().get();
+        guard.release().await.unwrap();
+        token
+    };
+    for round in 0..3 {
+        let theirs = them.ask("fenced order:42").await.token();
+        them.ask("release").await.expect_success();
+        let ours = token().await;
+        assert!(ours > theirs, "{ours} after {theirs}");
+        let theirs = them.ask("fenced order:42").await.token();
+        them.ask("release").await.expect_success();
+        assert!(theirs > ours, "{theirs} after {ours}, round {round}");
+    }
 }
 
 /// rslock, too: whoever moves from it runs both for a while.

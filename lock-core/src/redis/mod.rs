@@ -54,6 +54,7 @@
 //! - `wire/`: connections to one server, and what goes over them.
 //! - `topology/`: who is asked, and whose answer counts: one server, Sentinel, a cluster.
 //! - `lock/`: the verbs of a claim, and of an operator.
+//! - `redisson/`: the same in the layout of Redisson.
 //! - `quorum`: servers of which a majority decides.
 //! - `records/`: what the idempotency engine remembers.
 //! - `pools`, `driver`: Redis in the table of stores that URLs can name.
@@ -65,6 +66,7 @@ mod protocol;
 mod quorum;
 #[cfg(feature = "idempotency")]
 mod records;
+mod redisson;
 mod schemes;
 mod topology;
 mod wire;
@@ -84,8 +86,10 @@ use tracing::instrument::WithSubscriber as _;
 use self::lock::claim::RedisClaim;
 use self::lock::follower::RedisFollower;
 use self::lock::{member, operator};
+use self::protocol::layout::Layout;
 #[cfg(feature = "idempotency")]
 pub use self::records::RedisRecords;
+pub use self::redisson::Redisson;
 use self::schemes::{QUORUM, STORES};
 use self::topology::Topology;
 use self::topology::origin::Meant;

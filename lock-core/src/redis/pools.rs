@@ -1,11 +1,15 @@
 //! The way from a URL, and pools of the application if there are any, to a store.
 
 use super::schemes::{QUORUM, STORES};
-use super::{Redis, RedisPool};
+use super::topology::origin;
+use super::{Layout, Redis, RedisPool, Redisson};
 use crate::backend::{ConnectError, Opening, Scheme, StoreUrl, opening};
 
 pub(super) fn store(url: StoreUrl) -> Result<Opening, ConnectError> {
-    Ok(opening(Redis::open(&url, None)?))
+    match origin::layout(&url)? {
+        Layout::Own => Ok(opening(Redis::open(&url, None)?)),
+        Layout::Redisson => Ok(opening(Redisson::open(&url)?)),
+    }
 }
 
 pub(super) fn quorum(url: StoreUrl) -> Result<Opening, ConnectError> {
@@ -32,6 +36,9 @@ impl Pools {
         let (is_quorum, is_store) = (is(&QUORUM), STORES.iter().any(is));
         let reason = match (self.one, self.each) {
             (None, each) if is_quorum => return Ok(opening(Redis::open_quorum(url, each)?)),
+            _ if is_store && origin::layout(url)? == Layout::Redisson => {
+                "`layout=redisson` goes over connections of its own: leave the pool out"
+            }
             _ if is_quorum => "a quorum takes one pool for each member: `redis_pools`",
             (one, each) if is_store && each.is_empty() => {
                 return Ok(opening(Redis::open(url, one)?));

@@ -28,13 +28,14 @@ pub(crate) const SERVER: Scheme = redis(
         .with_hosts(1, PORT)
         .with_login()
         .with_path()
+        .with_params(&["layout"])
         .with_tls()
         .with_tls_alias("rediss"),
 );
 
 /// The same behind a unix socket.
 pub(crate) const SOCKET: Scheme =
-    redis(Scheme::new("redis+unix").with_socket().with_login().with_params(&["db"]));
+    redis(Scheme::new("redis+unix").with_socket().with_login().with_params(&["db", "layout"]));
 
 /// Sentinels, behind which the path names the master and perhaps a database.
 pub(crate) const SENTINEL: Scheme = redis(
@@ -42,6 +43,7 @@ pub(crate) const SENTINEL: Scheme = redis(
         .with_hosts(SENTINELS_MAX, SENTINEL_PORT)
         .with_login()
         .with_path()
+        .with_params(&["layout"])
         .with_secret_params(&["sentinel_user", "sentinel_password"])
         .with_tls(),
 );
@@ -60,6 +62,10 @@ pub(crate) const QUORUM: Scheme = redis(
         .with_params(&["name", "lease_max"])
         .with_tls(),
 );
+
+/// Those that may be in the layout of Redisson.
+#[cfg(feature = "redis")]
+pub(crate) const WITH_LAYOUTS: [Scheme; 3] = [SERVER, SOCKET, SENTINEL];
 
 /// Those that are one store, for locks and for records.
 #[cfg(feature = "redis")]

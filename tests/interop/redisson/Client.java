@@ -1,15 +1,17 @@
-// Holds an RLock of Redisson on command, with the answers of the Rust worker.
+// Holds an RLock or an RFencedLock of Redisson on command, with the answers of the Rust worker.
 //
 // Its argument is the URL of a Redis. One command per line of standard input, one line of JSON per
 // command:
 //
 //   acquire NAME WAIT_MS LEASE_MS  NAME is the Redis key, as lock:{order:42}
+//   fenced NAME                    an RFencedLock, for a minute; with its token
 //   release
 //   exit
 
 import java.util.Scanner;
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
+import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.RedisException;
@@ -30,6 +32,11 @@ public class Client {
                     held = redisson.getLock(words[1]);
                     acquire(held, Long.parseLong(words[2]), Long.parseLong(words[3]));
                 }
+                case "fenced" -> {
+                    var fenced = redisson.getFencedLock(words[1]);
+                    held = fenced;
+                    fenced(fenced);
+                }
                 case "release" -> release(held);
                 default -> {
                     redisson.shutdown();
@@ -46,6 +53,15 @@ public class Client {
             reply(taken ? null : "busy", "another has it");
         } catch (RedisException | InterruptedException error) {
             reply("failed", error.getMessage());
+        }
+    }
+
+    static void fenced(RFencedLock lock) {
+        var token = lock.tryLockAndGetToken(0, 60_000, TimeUnit.MILLISECONDS);
+        if (token == null) {
+            reply("busy", "another has it");
+        } else {
+            System.out.println("{\"ok\":true,\"t_ns\":%d,\"token\":%d}".formatted(System.nanoTime(), token));
         }
     }
 

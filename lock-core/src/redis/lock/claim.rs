@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
 
-use crate::backend::Replicas;
+use super::doubts::Doubts;
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, Manner, Mode, NotReplicated, Renewal,
-    Terms, Withdrawal,
+    Replicas, Terms, Withdrawal,
 };
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
@@ -25,7 +25,7 @@ use crate::redis::wire::fault;
 use crate::redis::wire::free::{Answer, Part, Verb};
 use crate::redis::wire::inbox::{Handed, Inbox};
 use crate::redis::wire::renewals::{Renew, Renewed};
-use crate::redis::wire::request::{Call, REQUEST_WITHIN, Sent, Unserved};
+use crate::redis::wire::request::{Call, REQUEST_WITHIN, Unserved};
 use crate::token::TokenBlock;
 
 /// A waiting claim asks again at least this often; beside a push it is what refreshes its place.
@@ -54,10 +54,6 @@ const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 
 /// The answer of a script that found several holders, and would have to name their keys.
 pub(super) const NAME_ALL: Value = Value::Int(3);
-
-/// The number of attempts without an answer that are remembered, the latest ones. Those before were
-/// sent to a server that has hung for so long that another may have taken its place.
-const DOUBTS_MAX: usize = 8;
 
 /// One process's place in the contention for a key at a Redis server.
 #[derive(Debug)]
@@ -121,9 +117,7 @@ pub(super) struct More {
     blocked: Option<Blocked>,
     /// The clock that its tokens end at, in a quorum.
     pub(super) clock: Option<u64>,
-    /// The connections over which attempts were sent whose effect is not known. Those may take
-    /// effect later still, and only there is a withdrawal sure to come after them.
-    doubts: Vec<Arc<Sent>>,
+    doubts: Doubts,
     /// The last renewal of one that holds the key beside others, or the attempt that was granted.
     refill: Refill,
     pub(super) candidate: Option<Candidate>,
@@ -265,19 +259,15 @@ impl RedisClaim {
     /// Sends an attempt, and has its effect replicated if that is asked for; also what is wrong
     /// with that.
     async fn ask(&self, attempt: Call) -> Result<(Value, Option<NotReplicated>), Unserved> {
-        let Some(Replicas { count: wanted, timeout }) = self.replicas() else {
+        let Some(replicas) = self.replicas() else {
             let answer = match self.pass() {
                 None => self.servers.call(attempt).await?,
                 Some(pass) => Box::pin(self.ask_member(attempt, &pass)).await?,
             };
             return Ok((answer, None));
         };
-        let replicas = Replicas { count: wanted, timeout };
         // The call is on the heap, as few ask for replicas.
-        let asking = Box::pin(self.servers.call_and_wait(attempt, replicas));
-        let (answer, acknowledged) = asking.await?;
-        let found = NotReplicated { wanted, acknowledged, timeout };
-        Ok((answer, (acknowledged < wanted).then_some(found)))
+        Box::pin(self.servers.call_replicated(attempt, replicas)).await
     }
 
     /// Whether another server has taken the place of the one that was asked last.
@@ -444,7 +434,7 @@ impl RedisClaim {
         let fault = unserved.fault.into_fault();
         self.is_in_line = true;
         if let Some(sent) = unserved.sent.filter(|_| fault.is_transient()) {
-            keep_latest(&mut self.more().doubts, sent, DOUBTS_MAX);
+            self.more().doubts.keep(sent);
         }
         named(&self.servers, fault).await
     }
@@ -594,7 +584,8 @@ impl Claim for RedisClaim {
         self.take_blocked();
         let pass = self.pass();
         self.wanted |= self.inbox.as_ref().is_some_and(|inbox| inbox.is_wanted());
-        let doubts = self.more.as_mut().map_or_else(Vec::new, |more| mem::take(&mut more.doubts));
+        let doubts = self.more.as_mut().map(|more| mem::take(&mut more.doubts));
+        let doubts = doubts.unwrap_or_default();
         // Told once: a withdrawal that is asked again, or late, may find a later holder whose
         // tokens those are.
         let (_, last) = self.tokens();
@@ -620,15 +611,8 @@ impl Claim for RedisClaim {
             let call = self.withdrawal(last);
             answer = self.servers.withdraw(call, &self.names, self.owner(), held).await;
         }
-        // A withdrawal goes behind each attempt whose effect is not known. Nobody waits for it:
-        // such a connection is slow or dead. If the attempt still takes effect, the withdrawal
-        // undoes it then.
-        for (sent, call) in doubts.into_iter().zip(behind.iter().cycle()) {
-            let (servers, call) = (self.servers.clone(), call.clone());
-            let mut connection = sent.connection.clone();
-            drop(sent.runtime.spawn(async move {
-                drop(servers.call_behind(&mut connection, &call).await);
-            }));
+        if let Some(call) = behind {
+            doubts.undo(&self.servers, &call);
         }
         match answer {
             Ok(Value::Int(1 | 2)) => Ok(Withdrawal::Released),
@@ -686,7 +670,7 @@ fn add_attempt(command: &mut Cmd, owner: Owner<'_>, lease: Duration, stands: Sta
 }
 
 /// A refusal with the rights that are missing, which not every server tells by itself.
-pub(super) async fn named(servers: &Topology, fault: Fault) -> Fault {
+pub(in crate::redis) async fn named(servers: &Topology, fault: Fault) -> Fault {
     if fault.kind() != FaultKind::Refused {
         return fault;
     }
@@ -706,23 +690,16 @@ fn free_tokens(first: u64) -> TokenBlock {
     TokenBlock::new(first, first + (FREE_TOKENS - 1))
 }
 
-fn keep_latest<T>(all: &mut Vec<T>, next: T, max: usize) {
-    if all.len() >= max {
-        all.remove(0);
-    }
-    all.push(next);
-}
-
-pub(super) fn millis(duration: Duration) -> u64 {
+pub(in crate::redis) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn token(number: i64) -> Result<u64, Fault> {
+pub(in crate::redis) fn token(number: i64) -> Result<u64, Fault> {
     u64::try_from(number).map_err(|_| fault::strange("a token"))
 }
 
 /// The numbers at the front of an answer.
-pub(super) fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &'a [i64] {
+pub(in crate::redis) fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &'a [i64] {
     let Value::Array(items) = answer else { return &[] };
     let mut count = 0;
     for (item, number) in items.iter().zip(numbers.iter_mut()) {
@@ -795,12 +772,5 @@ pub(super) mod tests {
         assert!(claim.withdraw().await.is_err());
         assert_eq!(claim.withdraw().await.unwrap(), Withdrawal::Released);
         assert_eq!(*told.lock().unwrap(), ["5000", "0"]);
-    }
-
-    #[test]
-    fn of_too_many_doubts_the_latest_are_kept() {
-        let mut doubts = Vec::new();
-        (0..10).for_each(|number| keep_latest(&mut doubts, number, 8));
-        assert_eq!(doubts, [2, 3, 4, 5, 6, 7, 8, 9]);
     }
 }

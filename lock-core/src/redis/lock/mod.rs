@@ -2,9 +2,10 @@
 //!
 //! - [`claim`]: the verbs. [`downgrade`]: one of them. [`election`]: those of candidates,
 //!   and [`follower`]: of those who follow them. [`member`]: those at a member of a quorum.
-//!   [`operator`]: who holds a key, and to take it away.
+//!   [`operator`]: who holds a key, and to take it away. [`doubts`]: attempts without an answer.
 
 pub(in crate::redis) mod claim;
+pub(in crate::redis) mod doubts;
 mod downgrade;
 mod election;
 pub(in crate::redis) mod follower;

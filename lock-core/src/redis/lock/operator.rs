@@ -26,7 +26,7 @@ const VALUE_SHOWN_MAX: usize = 64;
 const HOLDERS_SHOWN_MAX: usize = 1_000;
 
 /// Waiting claims that an inspection lists at most.
-const WAITERS_SHOWN_MAX: usize = 100;
+pub(in crate::redis) const WAITERS_SHOWN_MAX: usize = 100;
 
 /// Keys of the whole database that a server looks at in one go: well under a millisecond's worth.
 const SCANNED_AT_ONCE: usize = 1_000;
@@ -138,7 +138,8 @@ pub(in crate::redis) async fn force_release(servers: &Topology, key: &Key) -> Re
     }
 }
 
-fn shown(owner: &[u8]) -> String {
+/// Who an owner is, to people.
+pub(in crate::redis) fn shown(owner: &[u8]) -> String {
     match names::claim_of(owner) {
         Some(claim) => claim.to_string(),
         None => owner.escape_ascii().map(char::from).take(VALUE_SHOWN_MAX).collect(),

@@ -31,28 +31,30 @@ use self::gate::Gate;
 use self::origin::{Meant, Origin};
 use self::sentinel::Sentinels;
 use self::single::{Over, SingleServer};
+use super::protocol::layout::Layout;
 use super::protocol::names::{self, Names, Owner};
-use super::protocol::script::{RIGHTS, Script};
+use super::protocol::script::Script;
 use super::protocol::slots;
 use super::wire::fault;
 use super::wire::free::{Answer, Part};
+use super::wire::hearing::Hearing;
 use super::wire::pool::RedisPool;
 use super::wire::renewals::{Renew, Renewed};
 use super::wire::request::{self, Call, Failure, Request, Unserved, WrongServer};
 use super::wire::session::Session;
-use crate::backend::Replicas;
-use crate::backend::{ClaimId, Fault, FaultKind};
+use crate::backend::{ClaimId, Fault, FaultKind, NotReplicated, Replicas};
 use crate::ground::{background, timeout};
 
 /// The longest that a claim which has to wait is kept until its pushes are heard.
-const HEARD_WITHIN: Duration = Duration::from_millis(300);
+pub(in crate::redis) const HEARD_WITHIN: Duration = Duration::from_millis(300);
 
 /// The servers of a client, and what it is to them.
 #[derive(Debug)]
 pub(in crate::redis) struct Topology {
     pub(in crate::redis) session: Arc<Session>,
+    layout: Layout,
     servers: Servers,
-    /// A key that no lock has, and the channel on which its grants would be pushed.
+    /// A key that no lock has, and a channel for it.
     probe: (String, String),
     clients: Clients,
     /// The gate that a member of a quorum is asked through.
@@ -73,13 +75,25 @@ impl Topology {
         label: Option<&str>,
         pool: Option<RedisPool>,
     ) -> Self {
+        Self::written(Layout::Own, origin, label, pool)
+    }
+
+    /// The same, whose locks are written so.
+    fn written(
+        layout: Layout,
+        origin: &Origin,
+        label: Option<&str>,
+        pool: Option<RedisPool>,
+    ) -> Self {
         let session = Session::new(label);
         let clients = Clients::beside(&session);
         let channel = names::channel(&session.id);
-        let single = SingleServer::new(origin, session.clone(), channel.clone(), pool);
+        let single = SingleServer::new(origin, session.clone(), channel, pool);
+        let scratch = format!("lock:{{probe-{}}}", session.id);
         Self {
-            probe: (format!("lock:{{probe-{}}}", session.id), channel),
+            probe: (scratch, layout.probe_channel(&session.id)),
             session,
+            layout,
             servers: Servers::Single(single.into()),
             clients,
             gate: Gate::default(),
@@ -93,18 +107,19 @@ impl Topology {
         pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
         match meant {
-            Meant::Single(origin) => Self::connect_single(origin, label, pool).await,
+            Meant::Single(origin) => Self::connect_single(Layout::Own, origin, label, pool).await,
             Meant::Cluster(target) => Self::connect_cluster(target, label, pool).await,
         }
     }
 
-    /// Connects to one server, or to the one that sentinels name.
-    async fn connect_single(
+    /// Connects to one server, or to the one that sentinels name, whose locks are written so.
+    pub(in crate::redis) async fn connect_single(
+        layout: Layout,
         origin: Origin,
         label: &str,
         pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
-        let this = Self::new(&origin, Some(label), pool);
+        let this = Self::written(layout, &origin, Some(label), pool);
         if let Servers::Single(single) = &this.servers {
             single.main.get(request::REQUEST_WITHIN).await?;
         }
@@ -137,6 +152,7 @@ impl Topology {
         let this = Self {
             probe: (key, slots::channel(slot, &session.id)),
             session,
+            layout: Layout::Own,
             servers: Servers::Cluster(cluster),
             clients,
             gate: Gate::default(),
@@ -177,11 +193,32 @@ impl Topology {
         }
     }
 
+    /// How locks are written there.
+    pub(in crate::redis) fn layout(&self) -> Layout {
+        self.layout
+    }
+
     /// Whether a push of this term counts still.
     pub(in crate::redis) fn is_current(&self, term: u64) -> bool {
         match &self.servers {
             Servers::Single(single) => single.main.is_current(term),
             Servers::Cluster(_) => true,
+        }
+    }
+
+    /// Has a claim wait at a channel; nobody does in a cluster.
+    pub(in crate::redis) fn hear(&self, channel: &str, claim: ClaimId) -> Option<Hearing> {
+        match &self.servers {
+            Servers::Single(single) => Some(single.hear(channel, claim)),
+            Servers::Cluster(_) => None,
+        }
+    }
+
+    /// Whether this client listens to a channel of claims, as far as the server was told.
+    pub(in crate::redis) fn listens(&self, channel: &str) -> bool {
+        match &self.servers {
+            Servers::Single(single) => single.main.listens(channel),
+            Servers::Cluster(_) => false,
         }
     }
 
@@ -332,8 +369,20 @@ impl Topology {
         }
     }
 
+    /// Calls a script, and has its effect replicated; also what is wrong with that.
+    pub(in crate::redis) async fn call_replicated(
+        &self,
+        call: Call,
+        replicas: Replicas,
+    ) -> Result<(Value, Option<NotReplicated>), Unserved> {
+        let (answer, acknowledged) = self.call_and_wait(call, replicas).await?;
+        let Replicas { count: wanted, timeout } = replicas;
+        let found = NotReplicated { wanted, acknowledged, timeout };
+        Ok((answer, (acknowledged < wanted).then_some(found)))
+    }
+
     /// Calls a script, and waits for its replication; also how many replicas acknowledged it.
-    pub(in crate::redis) async fn call_and_wait(
+    async fn call_and_wait(
         &self,
         call: Call,
         replicas: Replicas,
@@ -432,7 +481,7 @@ impl Topology {
             Servers::Single(_) => names::CLOCK.into(),
             Servers::Cluster(_) => names::clock(slots::tag_of(slot)),
         };
-        let script = self.script(&RIGHTS);
+        let script = self.script(self.layout.rights());
         let mut command = script.evalsha(2);
         command.arg(&self.probe.0).arg(clock).arg(&self.probe.1);
         let answer = self.call(Call { script, command, slot }).await;

@@ -8,7 +8,8 @@ use redis::Client;
 use super::cluster;
 use super::sentinel::{self, Sentinels};
 use crate::backend::io::Home;
-use crate::backend::{ConnectError, Fault, StoreUrl, UrlPart};
+use crate::backend::{ConnectError, Fault, StoreUrl, UrlError, UrlPart};
+use crate::redis::protocol::layout::Layout;
 use crate::redis::schemes;
 use crate::redis::wire::access::{self, Access};
 use crate::redis::wire::route::{self, Route};
@@ -20,9 +21,26 @@ pub(in crate::redis) enum Meant {
     Cluster(cluster::Target),
 }
 
+/// The layout that a URL asks for.
+pub(in crate::redis) fn layout(url: &StoreUrl) -> Result<Layout, UrlError> {
+    match url.param("layout") {
+        None => Ok(Layout::Own),
+        Some("redisson") => Ok(Layout::Redisson),
+        Some(_) => {
+            let what = "`layout` is `redisson`, or is left out for that of this crate";
+            Err(UrlError::new(UrlPart::Parameters, what))
+        }
+    }
+}
+
 impl Meant {
-    /// The meaning of a URL of [`schemes::STORES`].
+    /// The meaning of a URL of [`schemes::STORES`], where all is written in the layout of this crate.
     pub(in crate::redis) fn by(url: &StoreUrl) -> Result<Self, ConnectError> {
+        if layout(url)? != Layout::Own {
+            let what =
+                "`layout=redisson` is for locks by `LockClient::connect` or `Redisson::connect`";
+            return Err(UrlError::new(UrlPart::Parameters, what).into());
+        }
         if url.scheme() == schemes::CLUSTER.name() {
             return Ok(Self::Cluster(cluster::Target::of(url)?));
         }
@@ -41,7 +59,7 @@ pub(in crate::redis) enum Origin {
 
 impl Origin {
     /// The meaning of a URL of one server, or of sentinels.
-    fn of(url: &StoreUrl) -> Result<Self, ConnectError> {
+    pub(in crate::redis) fn of(url: &StoreUrl) -> Result<Self, ConnectError> {
         let home = || Home::shared().map_err(ConnectError::Store);
         if url.scheme() == schemes::SENTINEL.name() {
             return Ok(Self::Sentinel(Sentinels::new(sentinel::Target::of(url)?, home()?)));

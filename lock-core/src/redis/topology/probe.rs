@@ -34,10 +34,7 @@ pub(in crate::redis) async fn rights_beside(
     let list: Vec<_> = refused.iter().map(|name| format!("+{name}")).collect();
     Err(Fault::new(
         FaultKind::Refused,
-        format!(
-            "the redis user lacks rights: {} on keys ~lock:* and channels &lock:push:*",
-            list.join(" ")
-        ),
+        format!("the redis user lacks rights: {} on {}", list.join(" "), servers.layout().reach()),
     ))
 }
 

@@ -7,10 +7,11 @@ use redis::{Cmd, Value};
 use super::origin::Origin;
 use super::pooled::Pooled;
 use crate::backend::Replicas;
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::ground::background;
 use crate::redis::wire::connection::{Connection, Current};
 use crate::redis::wire::free::{Asking, FreeKeys};
+use crate::redis::wire::hearing::Hearing;
 use crate::redis::wire::lanes::Lanes;
 use crate::redis::wire::pool::RedisPool;
 use crate::redis::wire::renewals::{Renewals, Shape};
@@ -113,6 +114,11 @@ impl SingleServer {
     pub(in crate::redis) fn is_heard(&self) -> bool {
         // Over the connection that listens, nothing is sent before it does.
         self.pool.is_none() || self.main.is_there()
+    }
+
+    /// Has a claim wait at a channel.
+    pub(super) fn hear(&self, channel: &str, claim: ClaimId) -> Hearing {
+        Hearing::new(self.main.clone(), self.session.clone(), channel, claim)
     }
 
     /// The application's pool, once it was seen where it leads. Its connections are served by the

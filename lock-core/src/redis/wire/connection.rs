@@ -53,7 +53,8 @@ struct Push {
 
 #[derive(Debug)]
 enum Role {
-    /// It is subscribed to this channel before anything is sent, and comes back by itself.
+    /// It is subscribed to this channel, and to those at which claims wait, before anything is sent.
+    /// It comes back by itself.
     Listens(String),
     /// It comes back by itself.
     Stands,
@@ -140,7 +141,8 @@ impl Connection {
         Arc::new(Self::new(route, None))
     }
 
-    /// A connection that listens to `channel` as well, and has the name of its session.
+    /// A connection that listens as well, to `channel` always and to what claims of its session wait
+    /// for. It has the name of its session.
     pub(in crate::redis) fn listening(
         route: Arc<dyn Route>,
         session: Arc<Session>,
@@ -228,11 +230,12 @@ impl Connection {
         drop(failed);
         let connection = noted?;
         self.opened.notify_waiters();
-        if let Some(Push { role: Role::Listens(_), session, .. }) = &self.push
-            && connection.number > 0
-        {
-            // The server may have been started anew, without its data: all ask.
-            session.inboxes.is_back();
+        if let Some(Push { role: Role::Listens(_), session, .. }) = &self.push {
+            session.channels.opened(connection.number);
+            if connection.number > 0 {
+                // The server may have been started anew, without its data: all ask.
+                session.inboxes.is_back();
+            }
         }
         Ok(connection)
     }
@@ -284,7 +287,7 @@ impl Connection {
                         }
                     }
                     PushKind::Invalidate => session.inboxes.written_by_others(&info),
-                    _ if route.is_current(term) => session.inboxes.deliver_in(term, &info),
+                    _ if route.is_current(term) => session.deliver_in(term, &info),
                     _ => {}
                 }
                 Ok::<(), std::convert::Infallible>(())
@@ -297,16 +300,55 @@ impl Connection {
         if let Some(name) = self.push.as_ref().and_then(Push::name) {
             hello::name(&mut connection, name).await?;
         }
-        match self.push.as_ref().map(|push| &push.role) {
-            Some(Role::Listens(channel)) => {
-                connection.subscribe(channel).await.map_err(fault::fault)?;
+        match self.push.as_ref().map(|push| (&push.role, &push.session.channels)) {
+            Some((Role::Listens(own), channels)) => {
+                let wanted = channels.all(number);
+                let names: Vec<_> = strs(&wanted).chain([&**own]).collect();
+                connection.subscribe(names).await.map_err(fault::fault)?;
+                channels.heard(&wanted, number);
             }
-            Some(Role::Tracks(agreed)) => {
+            Some((Role::Tracks(agreed), _)) => {
                 agreed.store(hello::track(&mut connection).await?, Ordering::Relaxed);
             }
-            Some(Role::Stands) | None => {}
+            Some((Role::Stands, _)) | None => {}
         }
         Ok(Current { connection, runtime, number, opened: clock::now(), term })
+    }
+
+    /// Tells the server to which of these channels to listen, and to which no more.
+    pub(super) async fn tend(&self, names: &[Arc<str>]) {
+        // Whoever makes the next connection asks for all that is wanted.
+        let (Some(push), Some(mut current)) = (&self.push, self.current()) else { return };
+        let (begin, end) = push.session.channels.due(names, current.number);
+        let telling = async {
+            if !begin.is_empty() {
+                current.connection.subscribe(strs(&begin).collect::<Vec<_>>()).await?;
+            }
+            if !end.is_empty() {
+                current.connection.unsubscribe(strs(&end).collect::<Vec<_>>()).await?;
+            }
+            Ok(())
+        };
+        let failure = match timeout::within(REQUEST_WITHIN, telling).await {
+            Ok(Ok(())) => return push.session.channels.heard(&begin, current.number),
+            Ok(Err(error)) => Failure::Server(error),
+            Err(_) => Failure::Other(fault::timed_out(REQUEST_WITHIN)),
+        };
+        push.session.channels.unheard(&begin, current.number);
+        self.failed(current.number, &failure);
+        let fault = failure.into_fault();
+        tracing::warn!(%fault, "not told of releases: who waits asks by the clock");
+    }
+
+    /// Whether the server was asked for a channel over the connection that there is.
+    pub(in crate::redis) fn listens(&self, channel: &str) -> bool {
+        let (Some(push), Some(number)) = (&self.push, self.number()) else { return false };
+        push.session.channels.is_told(channel, number)
+    }
+
+    /// The number of the connection that there is.
+    pub(super) fn number(&self) -> Option<u64> {
+        self.current().map(|current| current.number)
     }
 
     /// Whether there is none in place of an earlier one, or has not been for long.
@@ -509,6 +551,10 @@ impl Connection {
         self.route.look();
         self.standing_here().iter().for_each(come_back);
     }
+}
+
+fn strs(names: &[Arc<str>]) -> impl Iterator<Item = &str> {
+    names.iter().map(AsRef::as_ref)
 }
 
 /// Brings a connection back, with growing pauses, for as long as somebody has it. One task does so,

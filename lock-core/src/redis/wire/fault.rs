@@ -48,7 +48,11 @@ pub(in crate::redis) fn fault(error: RedisError) -> Fault {
             "the server is too old: this backend needs Redis 6.2 or later".into()
         }
         (FaultKind::Refused, _) if OUT_OF_REACH.iter().any(|text| lower.contains(text)) => {
-            format!("redis refuses: {text}: a lock needs keys ~lock:* and channels &lock:push:*")
+            format!(
+                "redis refuses: {text}: a lock needs keys ~lock:* and channels &lock:push:*, and \
+                 with `layout=redisson` its name, ~redisson_lock_token:* and \
+                 &redisson_lock__channel:* too"
+            )
         }
         (FaultKind::Refused, _) => format!("redis refuses: {text}"),
         _ => format!("redis did not serve the request: {text}"),

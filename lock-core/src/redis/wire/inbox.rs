@@ -290,6 +290,11 @@ impl Inboxes {
         self.stir_some(claims, Why::Back);
     }
 
+    /// Has some of them ask: it was said that their answer may be another.
+    pub(in crate::redis) fn told(&self, claims: &[ClaimId]) {
+        self.stir_some(claims, Why::Told);
+    }
+
     fn stir_some(&self, claims: &[ClaimId], why: Why) {
         for claim in claims {
             let Some(inbox) = self.get(*claim) else { continue };
@@ -297,8 +302,7 @@ impl Inboxes {
         }
     }
 
-    /// Delivers a push that came in a term. Runs on the task of the connection: short, and without
-    /// waiting.
+    /// Delivers a push to one claim that came in a term.
     pub(in crate::redis) fn deliver_in(&self, term: u64, push: &PushInfo) {
         wake(self.put_in(term, push));
     }

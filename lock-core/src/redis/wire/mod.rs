@@ -29,8 +29,9 @@
 //!
 //! - [`route`]: where a connection leads. [`access`]: the login, and the settings.
 //! - [`connection`]: one that comes back. [`request`]: a request over it, and what comes of it.
-//! - [`session`]: what the connections of a client share. [`inbox`]: pushes, by claim. [`hello`]: the
-//!   first words.
+//! - [`session`]: what the connections of a client share. [`inbox`]: pushes, by claim.
+//!   [`channels`]: those that claims wait
+//!   at, [`hearing`]: one that does. [`hello`]: the first words.
 //! - [`lanes`]: connections of attempts that wait for replicas.
 //! - [`batch`]: claims that ask together: [`renewals`], and those of [`free`] keys.
 //! - [`pool`]: an application's own connections; `no_pool` where it has none. `fake`: a server of
@@ -47,11 +48,13 @@ const RECONNECT_PAUSES: Pauses = Pauses::new(Duration::from_millis(10), Duration
 
 pub(in crate::redis) mod access;
 mod batch;
+mod channels;
 pub(in crate::redis) mod connection;
 #[cfg(test)]
 pub(in crate::redis) mod fake;
 pub(in crate::redis) mod fault;
 pub(in crate::redis) mod free;
+pub(in crate::redis) mod hearing;
 mod hello;
 pub(in crate::redis) mod inbox;
 pub(in crate::redis) mod lanes;

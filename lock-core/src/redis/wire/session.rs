@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use redis::PushInfo;
+
+use super::channels::Channels;
 use super::inbox::Inboxes;
 use crate::ground::clock;
 use crate::redis::protocol::names;
@@ -15,6 +18,8 @@ pub(in crate::redis) struct Session {
     name: Option<Box<str>>,
     /// What is pushed to it.
     pub(in crate::redis) inboxes: Inboxes,
+    /// The channels that claims of it wait at.
+    pub(in crate::redis) channels: Channels,
     requests: AtomicU64,
 }
 
@@ -39,6 +44,15 @@ impl Session {
     /// The name of its connections in a server's list of clients, see [`names::connection`].
     pub(in crate::redis) fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// Delivers a push that came in a term. Runs on the task of the connection: short, and without
+    /// waiting.
+    pub(in crate::redis) fn deliver_in(&self, term: u64, push: &PushInfo) {
+        match self.channels.claims(push) {
+            Some(claims) => self.inboxes.told(&claims),
+            None => self.inboxes.deliver_in(term, push),
+        }
     }
 
     /// One more request is sent.

@@ -12,8 +12,8 @@ use tests::worker::program::Misbehaviour;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "soak", max_term_width = 100)]
 pub(crate) struct Arguments {
-    /// The store to soak: memory, redis, redis+sentinel, redis+cluster, redlock, zookeeper,
-    /// zookeeper+ensemble or zookeeper+quorum. Its servers are started here, on free ports
+    /// The store to soak, one of those that docs/soak.md lists. Its servers are started here, on free
+    /// ports
     #[arg(long, value_name = "STORE", default_value = "memory", value_parser = kind)]
     pub(crate) store: &'static Kind,
 

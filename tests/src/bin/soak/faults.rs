@@ -87,7 +87,7 @@ const STORE: Breaks = Breaks { two_holders: false, gone: Gone::AndAfter };
 const HOLDS: Breaks = Breaks { two_holders: true, gone: Gone::No };
 const BOTH: Breaks = Breaks { two_holders: true, gone: Gone::AndAfter };
 
-const REDISES: &[&str] = &["redis", "redis+sentinel", "redis+cluster", "redlock"];
+const REDISES: &[&str] = &["redis", "redis+redisson", "redis+sentinel", "redis+cluster", "redlock"];
 const SUCCEEDED: &[&str] = &["redis+sentinel", "redis+cluster"];
 
 /// All of them. None excuses a late answer: the time in which a process did not run is taken off,

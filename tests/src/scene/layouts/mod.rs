@@ -2,7 +2,7 @@
 //!
 //! - `memory`: the store in this process. `sqlite`: a file.
 //! - `on_server`: one server of a database, of which `postgres` and `mariadb` spell the rest.
-//! - `redis`: one server. `sentinel`, `cluster`: several. `redlock`: a quorum of them.
+//! - `redis`: one server, also in the layout of Redisson. `sentinel`, `cluster`: several. `redlock`: a quorum of them.
 //! - `zookeeper`: one server. `ensemble`: three. `zookeeper_quorum`: a quorum of them.
 //! - `etcd`: one member. `etcd_cluster`: three.
 
@@ -31,7 +31,7 @@ pub use etcd_cluster::ETCD_CLUSTER;
 pub use mariadb::MARIADB;
 pub use memory::MEMORY;
 pub use postgres::POSTGRES;
-pub use redis::REDIS;
+pub use redis::{REDIS, REDISSON};
 pub use redlock::REDLOCK;
 pub use sentinel::SENTINEL;
 pub use sqlite::SQLITE;
@@ -60,12 +60,13 @@ const OF_A_DATABASE: &[&str] = &[
 const OF_A_QUORUM: &[&str] = &["fencing", "push", "force_release", "listing"];
 
 /// All of them.
-pub const KINDS: [&Kind; 13] = [
+pub const KINDS: [&Kind; 14] = [
     &MEMORY,
     &SQLITE,
     &POSTGRES,
     &MARIADB,
     &REDIS,
+    &REDISSON,
     &SENTINEL,
     &CLUSTER,
     &REDLOCK,

@@ -1,4 +1,5 @@
-//! One Redis server; and what all layouts of Redis servers share.
+//! One Redis server, with locks of our own layout or of Redisson's; and what all layouts of Redis
+//! servers share.
 
 use std::time::Duration;
 
@@ -31,9 +32,7 @@ pub const REDIS: Kind = Kind {
     store: "redis",
     start: || {
         Box::pin(async {
-            let server = RedisServer::with(RedisOptions::new().movable_clock());
-            let layout = Redis { server };
-            layout.settled().await;
+            let layout = Redis::start(&REDIS, Written::Own).await;
             Box::new(layout) as Box<dyn Layout>
         })
     },
@@ -44,6 +43,21 @@ pub const REDIS: Kind = Kind {
     patient: times(30_000),
     steady: times(2_000),
     brisk: times(2_000),
+};
+
+/// One Redis server, on which Redisson takes the same locks.
+pub const REDISSON: Kind = Kind {
+    name: "Redisson's layout",
+    store: "redis+redisson",
+    start: || {
+        Box::pin(async {
+            let layout = Redis::start(&REDISSON, Written::Redisson).await;
+            Box::new(layout) as Box<dyn Layout>
+        })
+    },
+    can: &["fencing", "push", "force_release", "replicas"],
+    lacks: &[(Power::Share, "an `RLock` has one holder")],
+    ..REDIS
 };
 
 /// A master behind sentinels can do the same.
@@ -64,40 +78,85 @@ pub(super) const CAN: &[&str] = &[
 #[derive(Debug)]
 struct Redis {
     server: RedisServer,
+    kind: &'static Kind,
+    written: Written,
+}
+
+/// Whose layout locks have.
+#[derive(Debug, Clone, Copy)]
+enum Written {
+    Own,
+    Redisson,
+}
+
+impl Written {
+    fn url(self, server: String) -> String {
+        match self {
+            Self::Own => server,
+            Self::Redisson => format!("{server}?layout=redisson"),
+        }
+    }
+}
+
+impl Redis {
+    async fn start(kind: &'static Kind, written: Written) -> Self {
+        let server = RedisServer::with(RedisOptions::new().movable_clock());
+        let layout = Self { server, kind, written };
+        layout.settled().await;
+        layout
+    }
 }
 
 impl Layout for Redis {
     fn kind(&self) -> &'static Kind {
-        &REDIS
+        self.kind
     }
 
     fn url(&self, _scope: &str, _tempo: Tempo) -> String {
-        self.server.url()
+        self.written.url(self.server.url())
     }
 
     fn line_of(&self, _scope: &str, _tempo: Tempo) -> Line {
         let proxy = Proxy::start(self.server.addr());
-        Line::new(proxy.url(), vec![proxy], false)
+        Line::new(self.written.url(proxy.url()), vec![proxy], false)
     }
 
+    /// In both layouts there is a name with these words in it.
     fn request(&self, _verb: Verb, key: &str) -> Match {
         call_for(key)
     }
 
     fn is_free(&self, _scope: &str, key: &str) -> bool {
-        is_free(&self.server, key)
+        match self.written {
+            Written::Own => is_free(&self.server, key),
+            Written::Redisson => self.server.command::<u64>(&["EXISTS", key]) == 0,
+        }
     }
 
     fn in_line(&self, _scope: &str, key: &str) -> usize {
-        in_line(&self.server, key)
+        match self.written {
+            Written::Own => in_line(&self.server, key),
+            Written::Redisson => {
+                self.server.command(&["ZCARD", &format!("lock:{{{key}}}:waiting")])
+            }
+        }
     }
 
     fn left(&self, scope: &str) -> Vec<String> {
-        left(&self.server, scope)
+        let mut left = left(&self.server, scope);
+        if let Written::Redisson = self.written {
+            let keys = self.server.keys().into_iter();
+            let ours = keys.filter(|key| key.name.starts_with(&format!("{scope}-")));
+            left.extend(ours.map(|key| format!("{key:?}")));
+        }
+        left
     }
 
     fn delete(&self, _scope: &str, key: &str) {
-        delete(&self.server, key);
+        match self.written {
+            Written::Own => delete(&self.server, key),
+            Written::Redisson => self.server.command(&["DEL", key]),
+        }
     }
 
     fn servers(&self) -> usize {
@@ -134,7 +193,7 @@ impl Layout for Redis {
     }
 
     fn settled(&self) -> BoxFuture<'_, ()> {
-        Box::pin(knows_scripts(self.server.url(), 1))
+        Box::pin(knows_scripts(self.written.url(self.server.url()), 1))
     }
 }
 

@@ -20,7 +20,8 @@
 //! - `publish`, `follow`: an election. `inspect`, `force_release`: the verbs of an operator.
 //! - `keep`, `free`: the lock key alone, while a slot moves. `keep_share`: a share beside it.
 //! - `rights`: the check of a user's rights. `quorum/`: the verbs at a member of a quorum.
-//! - `owner`, `held`, `mode`, `promote`, `ticks`, `tokens`: shared functions.
+//! - `redisson/`: the verbs in the layout of Redisson, at one server. They name all their keys.
+//! - `owner`, `held`, `mode`, `promote`, `ticks`, `tokens`, `try`: shared functions.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -81,6 +82,12 @@ impl Script {
             .lines(),
             "--PROMOTE_QUORUM" => {
                 concat!(include_str!("owner.lua"), include_str!("quorum/promote.lua")).lines()
+            }
+            "--TRY" => include_str!("try.lua").lines(),
+            "--TELL" => include_str!("redisson/tell.lua").lines(),
+            "--WAITING" => {
+                concat!(include_str!("redisson/tell.lua"), include_str!("redisson/waiting.lua"))
+                    .lines()
             }
             "--MEMBER" => include_str!("quorum/member.lua").lines(),
             "--FENCE" => {
@@ -184,13 +191,25 @@ pub(in crate::redis) static ENROL: LazyLock<Script> =
 pub(in crate::redis) static INSPECT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("inspect.lua").to_owned()));
 pub(in crate::redis) static RIGHTS: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("rights.lua").to_owned()));
+    LazyLock::new(|| Script::with_shared(include_str!("rights.lua")));
 pub(in crate::redis) static KEEP: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("keep.lua")));
 pub(in crate::redis) static KEEP_SHARE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("keep_share.lua").to_owned()));
 pub(in crate::redis) static FREE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("free.lua").to_owned()));
+pub(in crate::redis) static REDISSON_ATTEMPT: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("redisson/attempt.lua")));
+pub(in crate::redis) static REDISSON_RENEW: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("redisson/renew.lua")));
+pub(in crate::redis) static REDISSON_WITHDRAW: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("redisson/withdraw.lua").to_owned()));
+pub(in crate::redis) static REDISSON_FORCE_RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("redisson/force_release.lua")));
+pub(in crate::redis) static REDISSON_INSPECT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("redisson/inspect.lua").to_owned()));
+pub(in crate::redis) static REDISSON_RIGHTS: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("redisson/rights.lua")));
 
 #[cfg(test)]
 mod tests {

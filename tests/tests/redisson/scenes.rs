@@ -1,0 +1,3 @@
+//! Every fault of the matrix, on this layout.
+
+tests::scenes!(REDISSON);
