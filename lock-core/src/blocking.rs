@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 
 /// Waits for a future on this thread, which stands still meanwhile.
 ///
-/// What the future does is done on this thread: the work of a `run` may block it as it likes. Holds
+/// The work of the future is done on this thread: the work of a `run` may block it as it likes. Holds
 /// are renewed meanwhile, as a client does that on a thread of its own. A client of `memory:` that
 /// was made inside of a runtime is a task there, and stands still with it.
 ///

@@ -631,7 +631,7 @@ impl ClientBuilder {
         self
     }
 
-    /// What the claims of this client say of who asks, such as `checkout@web-3` (default: the host and
+    /// The text by which claims of this client say who asks, such as `checkout@web-3` (default: the host and
     /// the process id; 1 to 128 bytes, no control characters, no `_` in front). Operators see it with the
     /// [`name`](crate::LockBuilder::name) of the acquire in [`inspect`](LockClient::inspect) and on the
     /// inspector's page; at Redis this text alone, by the name of the client's connections, and not

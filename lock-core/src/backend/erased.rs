@@ -78,7 +78,7 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
     ) -> BoxFuture<'a, Result<KeyList, Fault>>;
     fn requests(&self) -> u64;
 
-    /// What all keys are below at the store.
+    /// The prefix that all keys are below at the store.
     fn prefix(&self) -> Option<&Key> {
         None
     }

@@ -41,7 +41,7 @@ pub struct Terms {
     pub queues: bool,
     /// The purpose of the claim, shown to operators where the store has a place for it.
     pub name: Option<&'static str>,
-    /// Who asks, shown in the same place: the label of the client. Without one it is the host and the
+    /// The one who asks, shown in the same place: the label of the client. Without one it is the host and the
     /// process, see [`about`](Self::about).
     pub label: Option<&'static str>,
     /// The replicas that must acknowledge a grant before an attempt tells of it; fewer are a
@@ -98,7 +98,7 @@ impl Terms {
     }
 }
 
-/// Who asks: the client of this label, or this process of its host.
+/// The one who asks: the client of this label, or this process of its host.
 pub(crate) fn who(label: Option<&'static str>) -> &'static str {
     static HERE: OnceLock<String> = OnceLock::new();
     let here = || {

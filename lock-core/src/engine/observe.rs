@@ -46,7 +46,7 @@ impl Wait {
         Self { span: Span::none(), seen: None, in_line: false, name: LockName::default() }
     }
 
-    /// What its hold is counted under.
+    /// The name that its hold is counted under.
     pub(in crate::engine) fn name(&self) -> LockName {
         self.name
     }

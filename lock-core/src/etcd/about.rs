@@ -27,7 +27,7 @@ pub(super) struct About {
 }
 
 impl About {
-    /// What a claim on these terms says of itself.
+    /// The text that a claim on these terms says of itself.
     pub(super) fn of(terms: &Terms) -> Self {
         Self { text: terms.about().into_bytes(), ..Self::default() }
     }

@@ -365,7 +365,7 @@ pub(super) struct WatchResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Event {
-    /// Of a deletion the key and its revision.
+    /// The key of a deletion, and its revision.
     #[prost(message, optional, tag = "2")]
     pub(super) kv: Option<KeyValue>,
 }

@@ -1,4 +1,4 @@
-//! What is to be done about a request.
+//! The begin of a request: to run it, or to answer it at once.
 
 use std::time::Duration;
 

@@ -224,7 +224,7 @@ impl Task {
             }
             match Repeat::new().ask(STORE_WITHIN, peek, || true).await? {
                 // It stays so, be it ours or another one's: the former is acknowledged once more.
-                // What is in flight would be completed by the same word, and has not happened.
+                // An effect in flight would be completed by the same word, and has not happened.
                 Found::Done(_) | Found::WithoutPayload => {
                     let written = Repeat::new().ask(STORE_WITHIN, complete, || true).await?;
                     if written == Written::Yes {

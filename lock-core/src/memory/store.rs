@@ -145,7 +145,7 @@ impl Store {
         }
         let now = state.tokens.since(clock::now());
         if state.keys.get(key).is_some_and(|entry| entry.is_idle(now)) {
-            // Of one that died, of whom nobody else may ask.
+            // The claim of one that died, of whom nobody else may ask.
             state.forget(key);
         }
         let Some(entry) = state.keys.get(key) else { return (None, None) };

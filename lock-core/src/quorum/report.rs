@@ -39,7 +39,7 @@ pub(super) async fn list<B: Backend>(
     Ok(KeyList::new(keys, max, lists.iter().all(|list| list.is_whole)))
 }
 
-/// What the members answered, of whom a majority must.
+/// The answers of the members, of whom a majority must.
 fn of_majority<A>(answers: &[Result<A, Fault>]) -> Result<Vec<&A>, Fault> {
     let answered: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().ok()).collect();
     let down = answers.len() - answered.len();

@@ -538,7 +538,7 @@ mod tests {
         assert_eq!(paces(&[0, 120, 400, 600, 9_000]), [30, 30, 100, 150, 150]);
         changes.tell(&key, waits(99, 3));
         assert_eq!(paces(&[0, 9_000]), [500, 500]);
-        // Who waits writes its place anew.
+        // A waiter writes its place anew.
         let before = lock(&changes.keys)[&key].changed_hands;
         changes.tell(&key, Row { version: 4, ..waits(99, 3) });
         assert_eq!(lock(&changes.keys)[&key].changed_hands, before);

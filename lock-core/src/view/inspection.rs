@@ -112,7 +112,7 @@ pub struct Holder {
     /// How long its lease lasts without a renewal; `None` for a lock without an end, and where
     /// only the holder knows.
     pub lease_left: Option<Duration>,
-    /// What it says of itself, escaped: the label of its client or its host and process, and the
+    /// Its word about itself, escaped: the label of its client or its host and process, and the
     /// name of the acquire. Redis has no place for that name, and tells of a client no longer than
     /// it is connected.
     pub about: Option<String>,
@@ -148,7 +148,7 @@ pub struct Waiter {
     pub mode: Mode,
     /// The id of its claim, or what a client of another library calls itself, escaped.
     pub claim: String,
-    /// What it says of itself, as [`Holder::about`].
+    /// Its word about itself, as [`Holder::about`].
     pub about: Option<String>,
 }
 

@@ -31,7 +31,7 @@ pin_project! {
         // In one piece, from this handler or from its record.
         Whole { data: Option<Bytes>, trailers: Option<HeaderMap> },
         // ## Begun => Begun, without its data
-        // What was read before the bound, and the rest, which is not held up.
+        // The part that was read before the bound, and the rest, which is not held up.
         Begun { data: Option<Bytes>, rest: Pin<Box<R>> },
         // Read by a task, which passes it on.
         Flowing { outlet: Outlet<R> },

@@ -36,7 +36,7 @@ pub(super) struct Desk<V> {
     pub(super) ended: Ended,
     /// The last snapshot that was streamed, and when it was made.
     pub(super) last: Mutex<Option<(Instant, Bytes)>>,
-    /// What the store said of all processes last, and when. Locked while it is asked: whoever comes
+    /// The store's last word about all processes, and when it came. Locked while it is asked: whoever comes
     /// meanwhile has the same answer.
     pub(super) fleet: tokio::sync::Mutex<Option<(Instant, Result<Bytes, OperatorError>)>>,
 }

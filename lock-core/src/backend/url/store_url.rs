@@ -11,7 +11,7 @@ use super::{Host, Login, Scheme, UrlError, UrlPart};
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
     read: Read,
-    /// Of the client that connects.
+    /// The label of the client that connects.
     label: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! Who polls a key's driver: one at a time, and nobody for nothing.
+//! The turn to poll a key's driver: one at a time, and nobody for nothing.
 //!
 //! Several may poll it: each task that waits for the key, and the conductor. Its requests wake the
 //! baton. The first wake has somebody told. Whoever comes then takes the baton and polls, and polls

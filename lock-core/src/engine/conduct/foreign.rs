@@ -90,7 +90,7 @@ mod tests {
         Ok(())
     }
 
-    /// Of several who wait or watch, the others are told.
+    /// The others of several who wait or watch are told.
     #[tokio::test]
     async fn a_waker_that_panics_keeps_nothing_from_those_behind_it() -> Test {
         let locks = client().await;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::key::Key;
 
-/// What a conductor looks after, and its register finds.
+/// A key as a conductor looks after it, and its register finds it.
 pub(crate) trait Kept: Send + Sync + 'static {
     /// Whether it is that of all who want this key.
     fn is_of(&self, key: &Key) -> bool;

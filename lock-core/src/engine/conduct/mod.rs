@@ -1,4 +1,4 @@
-//! Who polls a key, and when. Nothing here knows what a key's driver does.
+//! The polls of keys: by whom, and when. Nothing here knows what a key's driver does.
 //!
 //! - [`kept`]: a key, as the conductor sees it.
 //! - [`registry`]: the busy keys.

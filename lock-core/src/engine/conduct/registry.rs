@@ -27,7 +27,7 @@ type Cells<K> = HashTable<Arc<K>>;
 struct Shard<K> {
     young: Cells<K>,
     grown_up: Cells<K>,
-    /// What keys counted that are gone.
+    /// The counts of keys that are gone.
     past: Counters,
 }
 

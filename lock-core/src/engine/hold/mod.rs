@@ -1,4 +1,4 @@
-//! What a caller has in hand.
+//! Holds as a caller has them in hand.
 //!
 //! - [`view`]: which hold it is about.
 //! - [`watch`]: waiting for news of a hold: [`lost`], [`failing`], [`revoke`], [`downgrade`].

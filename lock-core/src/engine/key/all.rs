@@ -1,4 +1,4 @@
-//! What is done to all busy keys of a client, and told of them.
+//! Acts on all busy keys of a client, and words about them.
 
 use std::sync::atomic::Ordering;
 

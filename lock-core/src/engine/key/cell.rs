@@ -365,7 +365,7 @@ impl Kept for KeyCell {
         self.baton.wake();
         let wakers = self.cohort().wakers();
         wakers.into_iter().for_each(foreign::wake);
-        // Of what nobody here wants or holds any more nobody would poll the rest.
+        // Nobody would poll the rest of a key that nobody here wants or holds any more.
         if self.cohort().is_forsaken() {
             let driver = lock(&self.driver).take();
             if driver.is_some() {

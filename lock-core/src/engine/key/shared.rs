@@ -23,7 +23,7 @@ pub(crate) struct SharedBy<K> {
     pub(crate) capabilities: Capabilities,
     pub(crate) defaults: LockOptions,
     pub(crate) waiters_per_key_max: usize,
-    /// What claims say of who asks.
+    /// The word of claims about who asks.
     pub(crate) label: Option<&'static str>,
     pub(in crate::engine) conductor: Arc<Conductor<K>>,
     pub(super) closed: AtomicBool,

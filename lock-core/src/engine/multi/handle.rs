@@ -22,7 +22,7 @@ pub struct MultiLockHandle {
 }
 
 impl MultiLockHandle {
-    /// Of nothing yet.
+    /// A handle of nothing yet.
     pub(super) fn with_capacity(keys: usize) -> Self {
         Self { each: Arc::new(Vec::with_capacity(keys)) }
     }

@@ -112,7 +112,7 @@ pub(crate) struct Ask {
     /// Hand-offs inside this process once others want the key, and the time for them.
     pub(crate) handoffs_max: u32,
     pub(crate) slice: Duration,
-    /// What the hold is counted under.
+    /// The name that the hold is counted under.
     pub(crate) name: LockName,
     /// Those of the claim, if this waiter opens it; what an open one must have, to be given to it.
     pub(crate) terms: Terms,
@@ -377,7 +377,7 @@ enum Refresh {
     // For tokens, to learn who waits, for a downgrade, or as another server is to be asked.
     Due,
     // ## UnderWay => (Idle | Due | Failed)
-    // What it was asked for meanwhile is answered with it, but for a downgrade.
+    // Questions that came meanwhile are answered with it, but for a downgrade.
     UnderWay { behind_failure: bool },
     // ## Failed => (Due | UnderWay)
     // There is none before the clock says so, unless another server is to be asked, or a downgrade.

@@ -156,7 +156,7 @@ impl<W, R> Cohort<W, R> {
         if refill {
             held.is_asked_for();
         }
-        // What only rests is not made to last for longer.
+        // A hold that only rests is not made to last for longer.
         let is_well = held.standing == Standing::Good && !held.has_failed();
         let rests = held.rests(now).is_some() && !held.outlasts_its_lease() && is_well;
         let is_due = now >= held.clock.renew_at() && !rests;

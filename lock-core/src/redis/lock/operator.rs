@@ -138,7 +138,7 @@ pub(in crate::redis) async fn force_release(servers: &Topology, key: &Key) -> Re
     }
 }
 
-/// Who an owner is, to people.
+/// The name of an owner, for people.
 pub(in crate::redis) fn shown(owner: &[u8]) -> String {
     match names::claim_of(owner) {
         Some(claim) => claim.to_string(),

@@ -32,7 +32,7 @@ impl Layout {
         }
     }
 
-    /// What the rights have to be on.
+    /// The keys and channels that the rights have to be on.
     pub(in crate::redis) fn reach(self) -> &'static str {
         match self {
             Self::Own => "keys ~lock:* and channels &lock:push:*",

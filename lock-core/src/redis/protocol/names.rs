@@ -198,7 +198,7 @@ pub(in crate::redis) fn channel(session: &str) -> String {
     format!("lock:push:{session}")
 }
 
-/// What the server does not take in the name of a connection, and what marks it.
+/// The characters that the server does not take in the name of a connection, and the mark of one.
 const NOT_IN_NAMES: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
 /// The name of a session's connections in the server's list of clients: so whoever sees an owner

@@ -177,7 +177,7 @@ impl Claim for RedissonClaim {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
         let (servers, id) = (&self.servers, self.id);
         let inbox = self.inbox.get_or_insert_with(|| servers.session.inboxes.open(id));
-        // What was told is looked at by this.
+        // A word that came before is looked at by this.
         inbox.handed();
         if self.queues && self.held.is_none() {
             while let Some(left) = self.given_back.left(self.rlock.key(), clock::now()) {

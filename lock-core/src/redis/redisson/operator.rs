@@ -15,7 +15,7 @@ use crate::redis::wire::fault;
 use crate::redis::wire::request::Call;
 use crate::view::{Holder, Inspection, Waiter};
 
-/// Who holds a key, and which of our claims wait. Who waits in Java is not told.
+/// The holder of a key, and our claims that wait. Waiters in Java are not told.
 pub(super) async fn inspect(servers: &Topology, key: &Key) -> Result<Inspection, Fault> {
     let rlock = RLock::new(key);
     let mut command = REDISSON_INSPECT.evalsha(2);

@@ -25,7 +25,7 @@ const LABEL_SHOWN_MAX: usize = 450;
 /// Sessions of which it is kept who they are.
 const KNOWN_MAX: usize = 10_000;
 
-/// What is known of other clients, by their sessions.
+/// Other clients as far as they are known, by their sessions.
 #[derive(Debug, Default)]
 pub(super) struct Clients(Mutex<HashMap<Box<str>, Seen>>);
 

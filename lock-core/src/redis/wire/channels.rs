@@ -31,7 +31,7 @@ struct Channel {
     told: Told,
 }
 
-/// What the server knows of a channel.
+/// The knowledge that the server has of a channel.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Told {
     // ## Nothing => Asked
@@ -94,7 +94,7 @@ impl Channels {
         named.keys().cloned().collect()
     }
 
-    /// Of these channels, those to begin with and those to end, over the connection of this number.
+    /// The channels to begin with and those to end, of these, over the connection of this number.
     pub(super) fn due(&self, names: &[Arc<str>], over: u64) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
         let (mut begin, mut end) = (Vec::new(), Vec::new());
         let mut named = lock(&self.named);

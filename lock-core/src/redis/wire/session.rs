@@ -10,13 +10,13 @@ use super::inbox::Inboxes;
 use crate::ground::clock;
 use crate::redis::protocol::names;
 
-/// What the connections of one client share.
+/// State that the connections of one client share.
 #[derive(Debug, Default)]
 pub(in crate::redis) struct Session {
     /// 64 random bits that name this client, in hexadecimal digits.
     pub(in crate::redis) id: Box<str>,
     name: Option<Box<str>>,
-    /// What is pushed to it.
+    /// The pushes to it.
     pub(in crate::redis) inboxes: Inboxes,
     /// The channels that claims of it wait at.
     pub(in crate::redis) channels: Channels,

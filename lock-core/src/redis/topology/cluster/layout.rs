@@ -327,7 +327,7 @@ c h:3@3 master - 0 0 3 connected 9-later\n";
         assert!(table.moved(0, &one, &three));
         learn(&mut table, &late);
         assert_eq!(owner(&table, 0), "h:3");
-        // What is told under the new owner's epoch, or a later one, counts.
+        // Words under the new owner's epoch, or a later one, count.
         learn(&mut table, &[("h:1", 4, ""), ("h:2", 2, "1"), ("h:3", 5, "0")]);
         learn(&mut table, &late);
         assert_eq!(owner(&table, 0), "h:3");
