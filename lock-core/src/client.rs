@@ -13,7 +13,7 @@ use crate::connect;
 use crate::connect::Pools;
 use crate::election::Election;
 use crate::engine::{Closed, KeySet, OneKey, Served, Shared};
-use crate::error::{AlreadyInstalled, OperatorError, UnavailableError};
+use crate::error::{AlreadyInstalled, ListError, OperatorError, UnavailableError};
 use crate::ground::clock;
 use crate::key::{IntoKey, Key};
 use crate::limits::NAME_BYTES_MAX;
@@ -311,17 +311,15 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`OperatorError`] when the store cannot list its keys
+    /// [`ListError`] when the store cannot list its keys
     /// ([`Capabilities::listing`](crate::backend::Capabilities) says so beforehand), or does not answer.
-    /// The key that it names is `*`.
     ///
     /// # Cancel safety
     ///
     /// It only reads.
-    pub async fn inspect_all(&self, max: usize) -> Result<Inspections, OperatorError> {
-        let key = Key::from_encoded("*").map_err(OperatorError::Key)?;
+    pub async fn inspect_all(&self, max: usize) -> Result<Inspections, ListError> {
         if !self.shared.capabilities.listing {
-            return Err(OperatorError::Unsupported { key, capability: "listing" });
+            return Err(ListError::Unsupported);
         }
         let backend = &self.shared.backend;
         let seen = async {
@@ -341,7 +339,7 @@ impl LockClient {
             Ok(Inspections { keys, is_whole })
         };
         let answer = Served::new(&self.shared, seen).await;
-        answer.map_err(|fault| UnavailableError::new(key, fault).into())
+        answer.map_err(|fault| ListError::Unavailable(fault.into()))
     }
 
     /// Asks whoever holds a key, in any process, to give it up; `false` if nobody holds it.

@@ -505,7 +505,7 @@ pub enum RunError {
     Lost(#[from] LostError),
 }
 
-/// Why a wish of an operator was not done: to inspect a key, to ask its holder to give it up, or to
+/// Why a wish of an operator about a key was not done: to inspect it, to ask its holder to give it up, or to
 /// take it away.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -546,6 +546,49 @@ impl OperatorError {
             Self::Key(_) => None,
             Self::Unsupported { key, .. } => Some(key),
             Self::Unavailable(error) => Some(error.key()),
+        }
+    }
+}
+
+/// Why the busy keys of a store were not listed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ListError {
+    /// The store has no way to do it, as [`Capabilities::listing`](crate::backend::Capabilities) says;
+    /// nothing was sent.
+    Unsupported,
+    /// The store could not be asked, or its answer is unknown.
+    Unavailable(Arc<Fault>),
+}
+
+impl ListError {
+    /// Whether the store has no way to do it.
+    #[must_use]
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Unsupported)
+    }
+
+    /// Whether the store was out of reach.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+}
+
+impl fmt::Display for ListError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported => f.write_str("the store does not promise `listing` of its keys"),
+            Self::Unavailable(fault) => write!(f, "busy keys not listed: {fault}"),
+        }
+    }
+}
+
+impl StdError for ListError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Unsupported => None,
+            Self::Unavailable(fault) => fault.source(),
         }
     }
 }
@@ -607,6 +650,7 @@ mod tests {
             says_each_once(RunError::from(AcquireError::from(unavailable())), out, sources);
             says_each_once(ReleaseError::Unavailable(unavailable()), out, sources);
             says_each_once(OperatorError::from(unavailable()), out, sources);
+            says_each_once(ListError::Unavailable(fault.clone().into()), out, sources);
             says_each_once(ConnectError::Store(fault.clone()), out, sources);
         }
         let lost = || LostError { key: key(), token, reason: LossReason::Expired };

@@ -6,7 +6,7 @@ use axum_core::body::Body;
 use axum_core::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
-use lock_core::error::OperatorError;
+use lock_core::error::{ListError, OperatorError};
 use lock_core::problem::Problem;
 use serde_json::Value;
 
@@ -22,14 +22,24 @@ pub(super) fn failed(error: &OperatorError) -> Response {
     let detail = error.to_string();
     match error {
         OperatorError::Key(_) => bad_key(&detail),
-        OperatorError::Unsupported { .. } => {
-            refuse(StatusCode::NOT_IMPLEMENTED, "inspect_unsupported", &detail, None)
-        }
-        _ => {
-            let (status, after) = (StatusCode::SERVICE_UNAVAILABLE, Some(STORE_RETRY_AFTER));
-            refuse(status, "inspect_unavailable", &detail, after)
-        }
+        OperatorError::Unsupported { .. } => unsupported(&detail),
+        _ => unavailable(&detail),
     }
+}
+
+/// The same of a list of all keys.
+pub(super) fn not_listed(error: &ListError) -> Response {
+    let detail = error.to_string();
+    if error.is_unsupported() { unsupported(&detail) } else { unavailable(&detail) }
+}
+
+fn unsupported(detail: &str) -> Response {
+    refuse(StatusCode::NOT_IMPLEMENTED, "inspect_unsupported", detail, None)
+}
+
+fn unavailable(detail: &str) -> Response {
+    let (status, after) = (StatusCode::SERVICE_UNAVAILABLE, Some(STORE_RETRY_AFTER));
+    refuse(status, "inspect_unavailable", detail, after)
 }
 
 pub(super) fn refuse(

@@ -7,7 +7,7 @@ use axum_core::response::Response;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Shared};
 use http::request::Parts;
-use lock_core::error::OperatorError;
+use lock_core::error::ListError;
 use lock_core::{Key, LockClient};
 use tokio::time::Instant;
 
@@ -38,5 +38,5 @@ pub(super) struct Desk<V> {
     pub(super) last: Mutex<Option<(Instant, Bytes)>>,
     /// The store's last word about all processes, and when it came. Locked while it is asked: whoever comes
     /// meanwhile has the same answer.
-    pub(super) fleet: tokio::sync::Mutex<Option<(Instant, Result<Bytes, OperatorError>)>>,
+    pub(super) fleet: tokio::sync::Mutex<Option<(Instant, Result<Bytes, ListError>)>>,
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use lock_core::view::Inspections;
 use serde_json::{Value, json};
 
-use super::answers::{failed, text_answer};
+use super::answers::{not_listed, text_answer};
 use super::desk::Desk;
 use super::view;
 use crate::clock;
@@ -29,7 +29,7 @@ pub(super) async fn answer<V>(desk: &Desk<V>) -> Response {
     drop(last);
     match said {
         Ok(text) => text_answer("application/json", text),
-        Err(error) => failed(&error),
+        Err(error) => not_listed(&error),
     }
 }
 
