@@ -10,7 +10,7 @@ use crate::support::*;
 #[test]
 fn a_hold_outlives_a_runtime_that_is_blocked_for_some_leases() {
     let place = Place::new();
-    let lease = ms(600);
+    let lease = ms(2_000);
     let url = place.new_url();
     let ((locks, guard), blocked) = Application::blocked_after(async move || {
         let options = LockOptions::new().with_wait(ms(9_000)).with_lease(lease);
@@ -20,7 +20,7 @@ fn a_hold_outlives_a_runtime_that_is_blocked_for_some_leases() {
     });
     alone().block_on(async {
         let other = place.client().await;
-        let wait = once().with_wait(lease * 4);
+        let wait = once().with_wait(lease * 3);
         let error = other.lock("k").options(wait).await.expect_err("it is held");
         assert!(error.is_timeout(), "{error}");
         assert!(guard.is_held());
