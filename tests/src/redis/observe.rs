@@ -201,14 +201,21 @@ impl RedisServer {
         parts.map(seconds).iter().sum::<f64>() * 1e6
     }
 
-    /// All that locks and their clients have here now beyond clocks: keys, connections and
-    /// subscriptions. Servers, sentinels and the fixtures speak RESP2, and lock clients do not.
+    /// All that locks have here now beyond clocks: keys and subscriptions.
     #[must_use]
-    pub fn left_by_locks(&self) -> Vec<String> {
+    pub fn left_of_locks(&self) -> Vec<String> {
         let keys = self.keys().into_iter().filter(|key| !key.is_clock());
         let mut left: Vec<_> = keys.map(|key| format!("{key:?}")).collect();
         let channels = self.channels().into_iter().filter(|name| !name.starts_with("__sentinel"));
         left.extend(channels.map(|channel| format!("channel {channel}")));
+        left
+    }
+
+    /// The same, and the connections of their clients. Servers, sentinels and the fixtures speak
+    /// RESP2, and lock clients do not.
+    #[must_use]
+    pub fn left_by_locks(&self) -> Vec<String> {
+        let mut left = self.left_of_locks();
         let ours = self.clients().into_iter().filter(|one| one.field("resp") == Some("3"));
         left.extend(ours.map(|client| format!("{client:?}")));
         left

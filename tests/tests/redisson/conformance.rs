@@ -24,10 +24,7 @@ impl Subject for InItsLayout {
     }
 
     fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {
-        let keys = self.0.keys().into_iter().filter(|key| !key.is_clock());
-        let mut left: Vec<_> = keys.map(|key| format!("{key:?}")).collect();
-        left.extend(self.0.channels().into_iter().map(|channel| format!("channel {channel}")));
-        Box::pin(async move { left })
+        Box::pin(async { self.0.left_of_locks() })
     }
 }
 

@@ -270,11 +270,6 @@ impl RedisClaim {
         Box::pin(self.servers.call_replicated(attempt, replicas)).await
     }
 
-    /// Whether another server has taken the place of the one that was asked last.
-    fn is_elsewhere(&self) -> bool {
-        self.inbox.as_ref().is_some_and(|inbox| inbox.is_elsewhere())
-    }
-
     pub(super) fn owner(&self) -> Owner<'_> {
         Owner {
             claim: self.id,
@@ -433,8 +428,8 @@ impl RedisClaim {
     async fn in_doubt(&mut self, unserved: Unserved) -> Fault {
         let fault = unserved.fault.into_fault();
         self.is_in_line = true;
-        if let Some(sent) = unserved.sent.filter(|_| fault.is_transient()) {
-            self.more().doubts.keep(sent);
+        if unserved.sent.is_some() {
+            self.more().doubts.keep(&fault, unserved.sent);
         }
         named(&self.servers, fault).await
     }
@@ -614,13 +609,7 @@ impl Claim for RedisClaim {
         if let Some(call) = behind {
             doubts.undo(&self.servers, &call);
         }
-        match answer {
-            Ok(Value::Int(1 | 2)) => Ok(Withdrawal::Released),
-            Ok(Value::Int(0)) if self.is_elsewhere() => Ok(Withdrawal::Elsewhere),
-            Ok(Value::Int(0)) => Ok(Withdrawal::NotHeld),
-            Ok(_) => Err(fault::strange("a withdrawal")),
-            Err(unserved) => Err(unserved.fault.into_fault()),
-        }
+        withdrawn(answer, self.inbox.as_deref())
     }
 }
 
@@ -688,6 +677,20 @@ pub(super) fn no_quorum() -> Fault {
 /// The tokens of a grant on a free key.
 fn free_tokens(first: u64) -> TokenBlock {
     TokenBlock::new(first, first + (FREE_TOKENS - 1))
+}
+
+/// The meaning of the answer to a withdrawal of the claim with this inbox.
+pub(in crate::redis) fn withdrawn(
+    answer: Result<Value, Unserved>,
+    inbox: Option<&Inbox>,
+) -> Result<Withdrawal, Fault> {
+    match answer {
+        Ok(Value::Int(1 | 2)) => Ok(Withdrawal::Released),
+        Ok(Value::Int(0)) if inbox.is_some_and(Inbox::is_elsewhere) => Ok(Withdrawal::Elsewhere),
+        Ok(Value::Int(0)) => Ok(Withdrawal::NotHeld),
+        Ok(_) => Err(fault::strange("a withdrawal")),
+        Err(unserved) => Err(unserved.fault.into_fault()),
+    }
 }
 
 pub(in crate::redis) fn millis(duration: Duration) -> u64 {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::backend::Fault;
 use crate::redis::topology::Topology;
 use crate::redis::wire::request::{Call, Sent};
 
@@ -19,9 +20,11 @@ impl Doubts {
         self.0.is_empty()
     }
 
-    /// One more was sent.
-    pub(in crate::redis) fn keep(&mut self, sent: Arc<Sent>) {
-        keep_latest(&mut self.0, sent, DOUBTS_MAX);
+    /// One more failed so: if it may have an effect all the same, it is kept.
+    pub(in crate::redis) fn keep(&mut self, fault: &Fault, sent: Option<Arc<Sent>>) {
+        if let Some(sent) = sent.filter(|_| fault.is_transient()) {
+            keep_latest(&mut self.0, sent, DOUBTS_MAX);
+        }
     }
 
     /// Sends a withdrawal behind each of them. Nobody waits for it: such a connection is slow or dead.

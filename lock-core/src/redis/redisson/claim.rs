@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Cmd;
 
 use super::given_back::GivenBack;
 use crate::backend::{
@@ -14,7 +14,7 @@ use crate::backend::{
 };
 use crate::ground::{clock, timeout};
 use crate::key::Key;
-use crate::redis::lock::claim::{ints, millis, named, token};
+use crate::redis::lock::claim::{ints, millis, named, token, withdrawn};
 use crate::redis::lock::doubts::Doubts;
 use crate::redis::protocol::names::{CLOCK, Owner};
 use crate::redis::protocol::redisson::RLock;
@@ -137,9 +137,7 @@ impl RedissonClaim {
             Ok(answer) => answer,
             Err(unserved) => {
                 let fault = unserved.fault.into_fault();
-                if let Some(sent) = unserved.sent.filter(|_| fault.is_transient()) {
-                    self.doubts.keep(sent);
-                }
+                self.doubts.keep(&fault, unserved.sent);
                 return Err(named(&self.servers, fault).await);
             }
         };
@@ -263,15 +261,7 @@ impl Claim for RedissonClaim {
             let now = clock::now();
             self.given_back.note(self.rlock.key(), now, now.saturating_duration_since(began));
         }
-        match answer {
-            Ok(Value::Int(1)) => Ok(Withdrawal::Released),
-            Ok(Value::Int(0)) if self.inbox.as_ref().is_some_and(|inbox| inbox.is_elsewhere()) => {
-                Ok(Withdrawal::Elsewhere)
-            }
-            Ok(Value::Int(0)) => Ok(Withdrawal::NotHeld),
-            Ok(_) => Err(fault::strange("a withdrawal")),
-            Err(unserved) => Err(unserved.fault.into_fault()),
-        }
+        withdrawn(answer, self.inbox.as_deref())
     }
 }
 
