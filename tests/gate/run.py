@@ -163,7 +163,10 @@ class Outcome:
 
     def failed(self):
         """Its failed tests by name, each with what it said."""
-        names = [name for name, how in DONE.findall(self.output) if how == "FAILED"]
+        done = DONE.findall(self.output)
+        # What a test had a process of its own run is told by that test.
+        others = {name for name, how in done if how == "ignored"}
+        names = [name for name, how in done if how == "FAILED" and name not in others]
         said = dict(SECTION.findall(self.output))
         return {name: said.get(name, "") for name in names}
 

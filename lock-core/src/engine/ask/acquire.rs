@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 use super::terms;
 use crate::backend::{Fault, Mode};
 use crate::engine::hold::{Door, Hold, LockGuard, LockScope, Lost, Reentry};
-use crate::engine::key::{KeyCell, Opens, Shared};
+use crate::engine::key::{KeyCell, Opens, Shared, unserved};
 use crate::engine::observe;
 use crate::error::{
     AcquireError, BlockedBy, ClosedError, NotReplicatedError, OverloadBound, OverloadedError,
@@ -291,6 +291,11 @@ impl Acquire {
             Ok(key) => key,
             Err(error) => return Poll::Ready(Err(error.clone().into())),
         };
+        // A store may answer at once, and a lock that nobody would renew is none.
+        if let Err(error) = self.shared.conductor.begin() {
+            self.next_try(key.clone(), TryOver::Unavailable(unserved(&error)))?;
+            return Poll::Pending;
+        }
         let (cell, entry) = KeyCell::enter(&self.shared, key, &self.opens, ask, now, cx);
         let key = || cell.key().clone();
         match entry {

@@ -183,6 +183,14 @@ impl<K: Kept> Conductor<K> {
         }
     }
 
+    /// Sees to it that there is a thread to look after keys, before anything is asked for one.
+    pub(in crate::engine) fn begin(self: &Arc<Self>) -> io::Result<()> {
+        if self.is_inline() || self.on_thread.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.poke()
+    }
+
     /// Sees to it that the young keys are swept up by then. Where nobody can, all who wait for one
     /// are told so.
     pub(in crate::engine) fn sweep_by(self: &Arc<Self>, at: Instant) {

@@ -313,6 +313,13 @@ impl KeyCell {
     }
 }
 
+/// Why a key is not served.
+pub(in crate::engine) fn unserved(why: &io::Error) -> Fault {
+    let what = "no thread could be started to look after locks";
+    let why = io::Error::new(why.kind(), why.to_string());
+    Fault::new(FaultKind::Transient, what).with_source(why)
+}
+
 impl ArcWake for KeyCell {
     fn wake_by_ref(cell: &Arc<Self>) {
         if cell.baton.wake() {
@@ -354,10 +361,8 @@ impl Kept for KeyCell {
     }
 
     fn is_unserved(self: &Arc<Self>, why: &io::Error) {
-        let what = "no thread could be started to look after locks";
-        let why = io::Error::new(why.kind(), why.to_string());
         let mut fx = Effects::none();
-        self.cohort().unserved(Fault::new(FaultKind::Transient, what).with_source(why), &mut fx);
+        self.cohort().unserved(unserved(why), &mut fx);
         self.apply(fx);
     }
 

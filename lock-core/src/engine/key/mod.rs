@@ -20,7 +20,7 @@ mod opens;
 mod shared;
 
 pub(crate) use cell::Shared;
-pub(in crate::engine) use cell::{KeyCell, Releaser};
+pub(in crate::engine) use cell::{KeyCell, Releaser, unserved};
 pub use closed::Closed;
 pub(in crate::engine) use host::{KeyCohort, KeyEffects};
 pub(crate) use leave::RELEASE_WITHIN;
