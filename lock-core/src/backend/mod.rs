@@ -171,8 +171,10 @@
 // - `member`, `enrolment`: the verbs of a member of a quorum, and what it keeps.
 // - `url`, `driver`: the reader of URLs, and the way from one to a store.
 // - `prefixed`: keys below a prefix.
-// - `register`: a key in one row. `io`: the home of connections.
+// - `register`: a key in one row. `io`: the home of connections. `batch`: claims that ask together.
 
+#[allow(dead_code, reason = "not every store gathers")]
+pub(crate) mod batch;
 mod capabilities;
 mod driver;
 mod enrolment;

@@ -7,11 +7,12 @@ use super::changes::{Ear, Hearing, Why};
 use super::dialect::{Ask, Dialect};
 use super::lane::Lane;
 use super::row::{Row, With};
-use super::store::{REQUEST, Store, is_plain};
+use super::store::{REQUEST, Store, extended, is_plain};
 use crate::backend::register::Place;
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, Grant, Manner, Mode, Renewal, Terms, Withdrawal,
 };
+use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 
 /// A renewal is over within this share of its lease, and these bounds, so that there is time for
@@ -204,11 +205,22 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         self.heard = false;
         let was_handed_on = matches!(self.stands, Stands::Holding { handed_on: true, .. });
-        let (ask, may_be_short) = (self.ask.clone(), is_plain(&self.place) && !was_handed_on);
-        let renewal = self.store.ask(self.renewal_time(), |store, by| async move {
-            Lane::Renewals.scope(store.renew(ask, may_be_short, by)).await
-        });
-        let answer = renewal.await?;
+        let may_be_short = is_plain(&self.place) && !was_handed_on;
+        let by = clock::now().plus(self.renewal_time());
+        let together = match may_be_short {
+            true => self.store.dialect.renew_together(&self.ask, by).await?,
+            false => None,
+        };
+        let answer = match together {
+            Some(taken) => extended(taken, self.ask.lease),
+            None => {
+                let (ask, within) = (self.ask.clone(), self.renewal_time());
+                let renewal = self.store.ask_by(by, within, |store, by| async move {
+                    Lane::Renewals.scope(store.renew(ask, may_be_short, by)).await
+                });
+                renewal.await?
+            }
+        };
         let answer = self.answered(answer);
         if let Renewal::Held(grant) = answer {
             self.stands = Stands::holding(grant);

@@ -14,7 +14,8 @@ use crate::token::TokenBlock;
 
 /// A database as the store needs it. Times are of its own clock, since 1970.
 ///
-/// All of these are polled where it [`POLLS`](Self::POLLS), and to their end. Each is over by the
+/// All of these but [`renew_together`](Self::renew_together) are polled where it
+/// [`POLLS`](Self::POLLS), and to their end. Each is over by the
 /// instant that it is given, and asks again by itself while the database is busy with others. What
 /// was not answered may have taken effect, unless the fault is [`unsent`](Fault::is_unsent).
 pub(super) trait Dialect: Send + Sync + Debug + 'static {
@@ -50,6 +51,18 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
         ask: &Ask,
         by: Instant,
     ) -> impl Future<Output = Result<Option<Taken>, Fault>> + Send;
+
+    /// As [`renew`](Self::renew), with other claims that are renewed just now; `None` where it has to
+    /// ask alone. Whoever asks polls it, as it only waits for a statement that is sent at home, and goes
+    /// on from there. So a renewal among many costs no task of its own.
+    fn renew_together(
+        &self,
+        ask: &Ask,
+        by: Instant,
+    ) -> impl Future<Output = Result<Option<Taken>, Fault>> + Send {
+        let _ = (ask, by);
+        std::future::ready(Ok(None))
+    }
 
     /// Frees a key that this claim holds alone and nobody waits for; `false` where it is not so.
     fn give_back(

@@ -5,7 +5,11 @@ use std::time::Duration;
 use sqlx::{ColumnIndex, Decode, Type};
 
 use super::dialect::{Seen, Taken};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::row;
 use super::row::Row;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::backend::ClaimId;
 use crate::token::TokenBlock;
 
 /// The columns of a lease row but for its key, in the order in which they are read.
@@ -32,6 +36,13 @@ where
         let (last, size) = (u64::try_from(last).unwrap_or(0), u64::try_from(size).unwrap_or(0));
         let tokens = TokenBlock::new((last + 1).saturating_sub(size), last);
         Ok(Taken { version: whole(0)?, tokens, wanted: self.0.try_get(3)? })
+    }
+
+    /// As [`taken`](Self::taken), and at this place the claim that was given it.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(super) fn renewed(&self, claim: usize) -> Result<(ClaimId, Taken), sqlx::Error> {
+        let claim = row::claim(&self.0.try_get::<String, _>(claim)?);
+        Ok((claim.map_err(|what| sqlx::Error::Decode(what.into()))?, self.taken()?))
     }
 
     /// [`COLUMNS`].

@@ -269,7 +269,7 @@ fn mode(field: &str) -> Result<Mode, String> {
     }
 }
 
-fn claim(field: &str) -> Result<ClaimId, String> {
+pub(super) fn claim(field: &str) -> Result<ClaimId, String> {
     let bits = u128::from_str_radix(field, 16).map_err(|_| "a claim is no id")?;
     Ok(ClaimId::from_bits(bits))
 }

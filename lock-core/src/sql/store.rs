@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::changes::{Changes, Unread};
-use super::dialect::{Ask, Dialect, Polls, Seen, Within};
+use super::dialect::{Ask, Dialect, Polls, Seen, Taken, Within};
 use super::errands::Errands;
 use super::fault::DatabaseError;
 use super::news::is_news;
@@ -97,7 +97,20 @@ impl<D: Dialect> Store<D> {
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
-        let by = clock::now().plus(within);
+        self.ask_by(clock::now().plus(within), within, ask).await
+    }
+
+    /// The same until then: of the time for it, some may be gone.
+    pub(super) async fn ask_by<T, F>(
+        self: &Arc<Self>,
+        by: Instant,
+        within: Duration,
+        ask: impl FnOnce(Arc<Self>, Instant) -> F,
+    ) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
         // A cause that is known by then, such as a busy file, is told rather than the silence.
         let told_by = by.plus(within / 8);
         let request = ask(self.clone(), by);
@@ -158,8 +171,7 @@ impl<D: Dialect> Store<D> {
         by: Instant,
     ) -> Answered<Renewal> {
         if may_be_short && let Some(taken) = self.dialect.renew(&ask, by).await? {
-            let grant = Grant { wanted: taken.wanted, ..Grant::new(taken.tokens, ask.lease) };
-            return Ok((Renewal::Held(grant), Some(taken.version)));
+            return Ok(extended(taken, ask.lease));
         }
         let turn = |entry: &mut Entry, turn: &Turn<'_, With>| {
             entry.asks_again(ask.claim, ask.tokens_max);
@@ -335,6 +347,12 @@ impl<D: Dialect> Store<D> {
             })?
             .unwrap_or_default())
     }
+}
+
+/// The answer to a renewal that took the short way, and the version of the row.
+pub(super) fn extended(taken: Taken, lease: Duration) -> (Renewal, Option<i64>) {
+    let grant = Grant { wanted: taken.wanted, ..Grant::new(taken.tokens, lease) };
+    (Renewal::Held(grant), Some(taken.version))
 }
 
 /// Whether the columns of a row have a place for all that there is to such a claim.

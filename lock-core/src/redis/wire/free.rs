@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use redis::Value;
 use tokio::sync::Semaphore;
 
-use super::batch::{Batches, Left, NUMBER_BYTES, Queue, Underway};
 use super::connection::Connection;
 use super::fault;
-use super::request::{Call, Failure, REQUEST_WITHIN, Sent, Unserved};
+use super::request::{Call, Failure, NUMBER_BYTES, REQUEST_WITHIN, Sent, Unserved};
 use super::session::Session;
+use crate::backend::batch::{Batches, Left, Queue, Underway};
 use crate::backend::{ClaimId, Fault};
 use crate::ground::timeout;
 use crate::redis::protocol::names::{Names, Owner};
@@ -69,7 +69,7 @@ pub(in crate::redis) enum Answer {
 pub(in crate::redis) struct FreeKeys {
     /// Claims that ask now, alone or with others.
     asking: AtomicUsize,
-    batches: Batches<Part, Reply>,
+    batches: Batches<Part, Reply, Sent>,
     post: Arc<Post>,
 }
 
@@ -140,7 +140,7 @@ fn late(sent: Option<Arc<Sent>>) -> Unserved {
     Unserved { fault: Failure::Other(fault::timed_out(REQUEST_WITHIN)), sent }
 }
 
-async fn serve(post: Arc<Post>, mut queue: Queue<Part, Reply>) {
+async fn serve(post: Arc<Post>, mut queue: Queue<Part, Reply, Sent>) {
     let under_way = Arc::new(Semaphore::new(CALLS_MAX));
     // Never closed.
     while let Ok(one_more) = under_way.clone().acquire_owned().await {
@@ -155,7 +155,7 @@ async fn serve(post: Arc<Post>, mut queue: Queue<Part, Reply>) {
 }
 
 impl Post {
-    async fn send(&self, batch: &Underway<Part, Reply>) {
+    async fn send(&self, batch: &Underway<Part, Reply, Sent>) {
         let Some(current) = self.connection.at_hand() else {
             let parts = batch.seal(None).into_iter();
             return batch.tell(parts.map(|(at, _)| (at, Ok(Answer::AskAlone))));
@@ -425,7 +425,7 @@ mod tests {
         let connection = Connection::plain(route::to_port(fake::start(serve)));
         let sent = connection.get(REQUEST_WITHIN).await.unwrap().sent();
         let batches = Batches::new(connection.home().clone(), 1, gone);
-        let ends = |mut queue: Queue<Part, Reply>| async move {
+        let ends = |mut queue: Queue<Part, Reply, Sent>| async move {
             let batch = queue.recv().await.expect("a batch");
             batch.seal(Some(sent));
         };

@@ -29,11 +29,12 @@
 //!
 //! - [`route`]: where a connection leads. [`access`]: the login, and the settings.
 //! - [`connection`]: one that comes back. [`request`]: a request over it, and what comes of it.
+//! - [`hello`]: the first words.
 //! - [`session`]: what the connections of a client share. [`inbox`]: pushes, by claim.
-//!   [`channels`]: those that claims wait
-//!   at, [`hearing`]: one that does. [`hello`]: the first words.
+//!   [`channels`]: those that claims wait at, [`hearing`]: one that does.
 //! - [`lanes`]: connections of attempts that wait for replicas.
-//! - [`batch`]: claims that ask together: [`renewals`], and those of [`free`] keys.
+//! - Claims that ask together, by [`batch`](crate::backend::batch): [`renewals`], and those of
+//!   [`free`] keys.
 //! - [`pool`]: an application's own connections; `no_pool` where it has none. `fake`: a server of
 //!   tests.
 //! - [`fault`]: what an error means. [`refusal`]: the word of a server that hangs up.
@@ -47,7 +48,6 @@ use crate::ground::Pauses;
 const RECONNECT_PAUSES: Pauses = Pauses::new(Duration::from_millis(10), Duration::from_millis(80));
 
 pub(in crate::redis) mod access;
-mod batch;
 mod channels;
 pub(in crate::redis) mod connection;
 #[cfg(test)]

@@ -7,18 +7,19 @@
 //! Claims of a long lease would otherwise take the time of those of a short one. A batch waits
 //! [`APART`], so that a thousand claims of a second share few requests.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::Semaphore;
 
-use super::batch::{Batches, NUMBER_BYTES, Queue, Underway};
 use super::connection::Connection;
 use super::fault;
-use super::request::{self, Failure, REQUEST_WITHIN, Unserved};
+use super::request::{self, Failure, NUMBER_BYTES, REQUEST_WITHIN, Unserved};
 use super::session::Session;
 use crate::backend::ClaimId;
+use crate::backend::batch::{Batches, Queue, Underway};
 use crate::ground::{clock, timeout};
 use crate::redis::protocol::names::{self, Names, Owner};
 use crate::redis::protocol::script::RENEW;
@@ -131,7 +132,7 @@ pub(in crate::redis) enum Shape {
 /// The place where claims that are due are sent.
 #[derive(Debug)]
 pub(in crate::redis) struct Renewals {
-    batches: Batches<Renew, Answer>,
+    batches: Batches<Renew, Answer, Infallible>,
     post: Arc<Post>,
 }
 
@@ -176,7 +177,7 @@ impl Renewals {
     }
 }
 
-async fn serve(post: Arc<Post>, mut queue: Queue<Renew, Answer>) {
+async fn serve(post: Arc<Post>, mut queue: Queue<Renew, Answer, Infallible>) {
     let under_way = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     // Bounded: each claim has at most one renewal under way.
     while let Some(batch) = queue.recv().await {
@@ -195,7 +196,7 @@ async fn serve(post: Arc<Post>, mut queue: Queue<Renew, Answer>) {
 }
 
 impl Post {
-    async fn send(&self, due: Vec<Due>, batch: &Underway<Renew, Answer>) {
+    async fn send(&self, due: Vec<Due>, batch: &Underway<Renew, Answer, Infallible>) {
         if due.is_empty() {
             return;
         }
@@ -248,7 +249,7 @@ impl Post {
     async fn send_all(
         &self,
         batches: Vec<Vec<Due>>,
-        batch: &Underway<Renew, Answer>,
+        batch: &Underway<Renew, Answer, Infallible>,
         within: Duration,
     ) {
         let mut answers = self.call_all(&batches, within, false).await;
@@ -314,7 +315,11 @@ fn is_no_script(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.kind() == no_script)
 }
 
-fn tell(batch: &Underway<Renew, Answer>, claims: Vec<Due>, answer: Result<Value, Failure>) {
+fn tell(
+    batch: &Underway<Renew, Answer, Infallible>,
+    claims: Vec<Due>,
+    answer: Result<Value, Failure>,
+) {
     match answer {
         Ok(Value::Array(answers)) if answers.len() == claims.len() + 1 => {
             let last = match answers[0] {

@@ -17,6 +17,9 @@ use crate::redis::protocol::script::Script;
 /// The time that one request, or one connect, may take.
 pub(in crate::redis) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
 
+/// The most bytes that one number and its separators take in a request.
+pub(super) const NUMBER_BYTES: usize = 20;
+
 /// A waiter that has not asked for so long counts as gone.
 const DUE: Duration = Duration::from_millis(1_500);
 

@@ -33,7 +33,7 @@ const LOOK_HOLDING: Duration = Duration::from_millis(250);
 pub(in crate::sql) struct MysqlDialect {
     link: Arc<Link>,
     texts: Statements,
-    renewals: Arc<Renewals<Several>>,
+    renewals: Renewals<Several>,
     time: Arc<ServerClock>,
     looks: AtomicI64,
     requests: Arc<AtomicU64>,
@@ -126,10 +126,11 @@ impl Dialect for MysqlDialect {
     }
 
     async fn renew(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
-        match self.renewals.renew(ask, by).await? {
-            Some(taken) => Ok(Some(taken)),
-            None => self.short(&self.texts.renew, ask, None, by).await,
-        }
+        self.short(&self.texts.renew, ask, None, by).await
+    }
+
+    async fn renew_together(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
+        self.renewals.renew(ask, by).await
     }
 
     async fn give_back(&self, key: &Key, claim: ClaimId, by: Instant) -> Result<bool, Fault> {

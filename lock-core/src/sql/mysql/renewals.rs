@@ -22,9 +22,9 @@ use super::short::{TOKEN_END, power_of};
 use super::statements::{Granted, NOW_US};
 use super::text::{Arg, Text};
 use crate::backend::Fault;
-use crate::sql::dialect::{Ask, Taken};
+use crate::sql::dialect::Ask;
 use crate::sql::read::Found;
-use crate::sql::remote::{BATCH_MAX, ServerClock, Together, Twice};
+use crate::sql::remote::{BATCH_MAX, Renewed, ServerClock, Together, Twice};
 use crate::sql::row::ms;
 
 /// The place of the claim, behind what a grant has.
@@ -61,10 +61,10 @@ impl Several {
         Self { link, time, requests, texts }
     }
 
-    async fn renew(&self, asks: Alike<'_>, by: Instant) -> Result<Vec<(String, Taken)>, Fault> {
+    async fn renew(&self, asks: Alike<'_>, by: Instant) -> Result<Renewed, Fault> {
         let [first, _, ..] = &asks[..] else {
             // Two statements are no less than the one that it sends by itself.
-            return Ok(Vec::new());
+            return Ok(Renewed::new());
         };
         let size = asks.len().next_power_of_two();
         let place = usize::try_from(size.ilog2()).unwrap_or(1) - 1;
@@ -89,29 +89,26 @@ impl Several {
         let done = self.link.write(by, &texts.renew, &args, Twice::Same).await?;
         let began_us = done.map_or(0, |done| done.last_insert_id());
         let Some(began_us) = i64::try_from(began_us).ok().filter(|us| *us > 0) else {
-            return Ok(Vec::new());
+            return Ok(Renewed::new());
         };
         self.time.saw(began_us / 1_000);
         let mut args = named;
         args.extend([Arg::Whole(began_us / 1_000 + ms(first.lease)), Arg::Whole(began_us)]);
         self.requests.fetch_add(1, Ordering::Relaxed);
         let rows = self.link.rows(by, &texts.renewed, &args).await.map_err(Fault::in_doubt)?;
-        rows.iter()
-            .map(|row| Ok((sqlx::Row::try_get(row, CLAIM)?, Found(row).taken()?)))
-            .collect::<Result<_, sqlx::Error>>()
-            .map_err(odd)
+        rows.iter().map(|row| Found(row).renewed(CLAIM)).collect::<Result<_, _>>().map_err(odd)
     }
 }
 
 impl Together for Several {
-    async fn renew_all(&self, asks: &[Ask], by: Instant) -> Result<HashMap<String, Taken>, Fault> {
+    async fn renew_all(&self, asks: &[Ask], by: Instant) -> Result<Renewed, Fault> {
         let mut all = HashMap::<_, Alike<'_>>::new();
         for ask in asks {
             all.entry((ask.lease, ask.tokens_max, &ask.about)).or_default().push(ask);
         }
         // Beside each other, so that none waits for those with a longer lease.
         let all = join_all(all.into_values().map(|alike| self.renew(alike, by))).await;
-        let (mut renewed, mut is_answered, mut fault) = (HashMap::new(), false, None);
+        let (mut renewed, mut is_answered, mut fault) = (Renewed::new(), false, None);
         for some in all {
             match some {
                 Ok(some) => {

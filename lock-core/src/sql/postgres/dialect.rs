@@ -40,7 +40,7 @@ pub(in crate::sql) struct PostgresDialect {
     link: Arc<Link>,
     texts: Statements,
     telling: Telling,
-    renewals: Arc<Renewals<Several>>,
+    renewals: Renewals<Several>,
     time: ServerClock,
     name: Name,
     listener: OnceLock<Listener>,
@@ -146,10 +146,11 @@ impl Dialect for PostgresDialect {
     }
 
     async fn renew(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
-        match self.renewals.renew(ask, by).await? {
-            Some(taken) => Ok(Some(taken)),
-            None => self.short(&self.texts.renew, ask, None, by).await,
-        }
+        self.short(&self.texts.renew, ask, None, by).await
+    }
+
+    async fn renew_together(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
+        self.renewals.renew(ask, by).await
     }
 
     async fn give_back(&self, key: &Key, claim: ClaimId, by: Instant) -> Result<bool, Fault> {

@@ -3,20 +3,17 @@
 //! It renews what it finds unlocked, as one row that somebody else keeps must not hold up the
 //! others.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-
-use sqlx::Row as _;
 
 use super::arg::Arg;
 use super::dialect::odd;
 use super::link::Link;
 use crate::backend::Fault;
-use crate::sql::dialect::{Ask, Taken};
+use crate::sql::dialect::Ask;
 use crate::sql::read::Found;
-use crate::sql::remote::{Together, Twice};
+use crate::sql::remote::{Renewed, Together, Twice};
 use crate::sql::row::ms;
 
 /// The place of the claim, behind what a grant has.
@@ -32,7 +29,7 @@ pub(super) struct Several {
 }
 
 impl Together for Several {
-    async fn renew_all(&self, asks: &[Ask], by: Instant) -> Result<HashMap<String, Taken>, Fault> {
+    async fn renew_all(&self, asks: &[Ask], by: Instant) -> Result<Renewed, Fault> {
         let texts = |of: fn(&Ask) -> String| Arg::Texts(asks.iter().map(of).collect());
         let wholes = |of: fn(&Ask) -> i64| Arg::Wholes(asks.iter().map(of).collect());
         let args = [
@@ -44,10 +41,7 @@ impl Together for Several {
         ];
         self.requests.fetch_add(1, Ordering::Relaxed);
         let rows = self.link.run(by, &self.text, &args, Twice::Same).await?;
-        rows.iter()
-            .map(|row| Ok((row.try_get(CLAIM)?, Found(row).taken()?)))
-            .collect::<Result<_, sqlx::Error>>()
-            .map_err(odd)
+        rows.iter().map(|row| Found(row).renewed(CLAIM)).collect::<Result<_, _>>().map_err(odd)
     }
 
     fn place(&self) -> String {

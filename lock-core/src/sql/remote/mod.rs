@@ -23,7 +23,7 @@ pub(super) use link::{CONNECT, Link, Twice, opened};
 pub(super) use params::Params;
 #[cfg(feature = "mysql")]
 pub(super) use renewals::BATCH_MAX;
-pub(super) use renewals::{Renewals, Together};
+pub(super) use renewals::{Renewals, Renewed, Together};
 pub(super) use server::Server;
 pub(super) use time::ServerClock;
 pub(super) use unserved::Unserved;

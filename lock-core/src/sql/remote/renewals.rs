@@ -6,22 +6,22 @@
 //! by its own.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fmt::Debug;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
-use crate::backend::Fault;
+use crate::backend::batch::{Batches, Queue, Underway};
 use crate::backend::io::Home;
-use crate::ground::{Plus as _, clock, lock};
+use crate::backend::{ClaimId, Fault};
+use crate::ground::{Plus as _, clock, lock, timeout};
 use crate::sql::dialect::{Ask, Taken};
 use crate::sql::fault::DatabaseError;
 use crate::sql::lane::Lane;
 
-/// Batches are so far apart: short beside a sixth of the shortest lease, which is what one may
-/// take.
+/// Batches that are not full are so far apart: short beside a sixth of the shortest lease, which is
+/// what one may take.
 const APART: Duration = Duration::from_millis(10);
 
 /// The most claims of a batch, so that none holds the server up.
@@ -39,99 +39,98 @@ pub(in crate::sql) trait Together: Debug + Send + Sync + 'static {
         &self,
         asks: &[Ask],
         by: Instant,
-    ) -> impl Future<Output = Result<HashMap<String, Taken>, Fault>> + Send;
+    ) -> impl Future<Output = Result<Renewed, Fault>> + Send;
 
     /// The address of the server, for errors.
     fn place(&self) -> String;
 }
 
+/// The extensions that claims were given.
+pub(in crate::sql) type Renewed = HashMap<ClaimId, Taken>;
+
 /// The extension that a claim was given; `None` where it has to ask alone.
 type Answer = Result<Option<Taken>, Fault>;
+
+/// A claim that is due, and until when it is to be answered.
+type Due = (Ask, Instant);
 
 /// The renewals of a store.
 #[derive(Debug)]
 pub(in crate::sql) struct Renewals<T> {
+    batches: Batches<Due, Answer, Infallible>,
+    post: Arc<Post<T>>,
+}
+
+/// The means to send requests.
+#[derive(Debug)]
+struct Post<T> {
     together: T,
     home: Arc<Home>,
-    queue: Mutex<Queue>,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    waiting: Vec<Waiting>,
-    /// When the last one was sent.
-    last: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    ask: Ask,
-    by: Instant,
-    answer: oneshot::Sender<Answer>,
+    /// When the last was sent, alone or of many.
+    last: Mutex<Option<Instant>>,
 }
 
 impl<T: Together> Renewals<T> {
-    pub(in crate::sql) fn new(together: T, home: Arc<Home>) -> Arc<Self> {
-        Arc::new(Self { together, home, queue: Mutex::default() })
+    pub(in crate::sql) fn new(together: T, home: Arc<Home>) -> Self {
+        // The task is gone by a panic: then each asks alone.
+        let batches = Batches::new(home.clone(), BATCH_MAX, |_| Ok(None));
+        Self { batches, post: Arc::new(Post { together, home, last: Mutex::default() }) }
     }
 
-    /// Has a claim renewed with others; `None` where it has to ask alone, as it is alone.
-    pub(in crate::sql) async fn renew(self: &Arc<Self>, ask: &Ask, by: Instant) -> Answer {
-        let answered = {
-            let (now, mut queue) = (clock::now(), lock(&self.queue));
-            let goes_at = queue.last.map(|last| last.plus(APART)).filter(|at| *at > now);
-            let Some(goes_at) = goes_at else {
-                queue.last = Some(now);
-                return Ok(None);
-            };
-            let (answer, answered) = oneshot::channel();
-            queue.waiting.push(Waiting { ask: ask.clone(), by, answer });
-            match queue.waiting.len() {
-                1 => drop(self.home.spawn(send(self.clone(), goes_at))),
-                BATCH_MAX => self.send_now(&mut queue),
-                _ => {}
-            }
-            answered
-        };
-        match self.home.timeout_at(by, answered).await {
-            Ok(Ok(answer)) => answer,
+    /// Has a claim renewed with others; `None` where it has to ask alone, as it is alone, or was not
+    /// renewed with them. Whoever asks polls it. What was sent goes on where this is dropped.
+    pub(in crate::sql) async fn renew(&self, ask: &Ask, by: Instant) -> Answer {
+        if self.post.is_alone(clock::now()) {
+            return Ok(None);
+        }
+        let due = (ask.clone(), by);
+        let answer = self.batches.add(due, |queue| serve(self.post.clone(), queue));
+        timeout::by(by, answer).await.unwrap_or_else(|_| {
             // It was not sent, or is not answered: whoever waits tries again in time.
-            _ => {
-                let server = self.together.place();
-                let what = "it did not answer in time".to_owned();
-                Err(DatabaseError::Unreachable { server, what }.into())
-            }
-        }
-    }
-
-    /// Sends all that wait, in a task of their own.
-    fn send_now(self: &Arc<Self>, queue: &mut Queue) {
-        let batch = std::mem::take(&mut queue.waiting);
-        if !batch.is_empty() {
-            queue.last = Some(clock::now());
-            let this = self.clone();
-            drop(self.home.spawn(async move { this.serve(batch).await }));
-        }
-    }
-
-    async fn serve(&self, mut batch: Vec<Waiting>) {
-        batch.sort_unstable_by(|one, other| one.ask.key.as_str().cmp(other.ask.key.as_str()));
-        let Some(by) = batch.iter().map(|waiting| waiting.by).max() else { return };
-        let asks: Vec<_> = batch.iter().map(|waiting| waiting.ask.clone()).collect();
-        let answer = Lane::Renewals.scope(self.together.renew_all(&asks, by)).await;
-        for Waiting { ask, answer: waits, .. } in batch {
-            let answer = match &answer {
-                Ok(renewed) => Ok(renewed.get(&ask.claim.to_string()).copied()),
-                Err(fault) => Err(fault.clone()),
-            };
-            // The caller may be gone.
-            drop(waits.send(answer));
-        }
+            let server = self.post.together.place();
+            let what = "it did not answer in time".to_owned();
+            Err(DatabaseError::Unreachable { server, what }.into())
+        })
     }
 }
 
-async fn send<T: Together>(renewals: Arc<Renewals<T>>, goes_at: Instant) {
-    renewals.home.sleep_until(goes_at).await;
-    let mut queue = lock(&renewals.queue);
-    renewals.send_now(&mut queue);
+async fn serve<T: Together>(post: Arc<Post<T>>, mut queue: Queue<Due, Answer, Infallible>) {
+    // Bounded: each claim has at most one renewal under way.
+    while let Some(batch) = queue.recv().await {
+        if batch.size() < BATCH_MAX {
+            let last = *lock(&post.last);
+            post.home.sleep_until(last.map_or_else(clock::now, |last| last.plus(APART))).await;
+        }
+        let due = batch.seal(None);
+        *lock(&post.last) = Some(clock::now());
+        let sends = post.clone();
+        drop(post.home.spawn(async move { sends.send(due, &batch).await }));
+    }
+}
+
+impl<T: Together> Post<T> {
+    /// Whether none was sent just now; the next are not alone then.
+    fn is_alone(&self, now: Instant) -> bool {
+        let mut last = lock(&self.last);
+        let is_alone = last.is_none_or(|last| last.plus(APART) <= now);
+        if is_alone {
+            *last = Some(now);
+        }
+        is_alone
+    }
+
+    async fn send(&self, mut due: Vec<(usize, Due)>, batch: &Underway<Due, Answer, Infallible>) {
+        due.sort_unstable_by(|(_, (one, _)), (_, (other, _))| {
+            one.key.as_str().cmp(other.key.as_str())
+        });
+        let Some(by) = due.iter().map(|(_, (_, by))| *by).max() else { return };
+        let (places, asks): (Vec<_>, Vec<_>) =
+            due.into_iter().map(|(at, (ask, _))| (at, ask)).unzip();
+        let answer = Lane::Renewals.scope(self.together.renew_all(&asks, by)).await;
+        let of = |ask: &Ask| match &answer {
+            Ok(renewed) => Ok(renewed.get(&ask.claim).copied()),
+            Err(fault) => Err(fault.clone()),
+        };
+        batch.tell(places.into_iter().zip(asks.iter().map(of)));
+    }
 }

@@ -1,8 +1,8 @@
 //! Claims that ask with one call, and how each of them has its own answer.
 //!
 //! A claim is put into the batch that goes next, and waits in it. A batch is one allocation for all
-//! its claims: they are gathered there, and each finds its answer there. A task beside the connection
-//! sends one batch after the other.
+//! its claims: they are gathered there, and each finds its answer there. A task at the home of the
+//! connections sends one batch after the other.
 
 use std::future::Future;
 use std::mem;
@@ -12,41 +12,42 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::sync::mpsc;
 
-use super::request::Sent;
-use crate::backend::io::Home;
+use super::io::Home;
 
-/// The most bytes that one number and its separators take in a request.
-pub(super) const NUMBER_BYTES: usize = 20;
-
-/// The place where claims are gathered: `P` is the request of one, `A` its answer.
+/// The place where claims are gathered: `P` is the request of one, `A` its answer, and `S` tells over
+/// what it was sent.
 #[derive(Debug)]
-pub(super) struct Batches<P, A> {
+pub(crate) struct Batches<P, A, S> {
     home: Arc<Home>,
     /// Claims per batch at most.
     max: usize,
     /// The answer to one whose task is gone, by where it was sent, if it was.
-    none: fn(Option<Arc<Sent>>) -> A,
-    task: Mutex<Option<Task<P, A>>>,
+    none: fn(Option<Arc<S>>) -> A,
+    task: Mutex<Option<Task<P, A, S>>>,
 }
 
 #[derive(Debug)]
-struct Task<P, A> {
-    batches: mpsc::UnboundedSender<Underway<P, A>>,
+struct Task<P, A, S> {
+    batches: mpsc::UnboundedSender<Underway<P, A, S>>,
     /// The one that claims are added to.
-    open: Arc<Batch<P, A>>,
+    open: Arc<Batch<P, A, S>>,
 }
 
 /// The batches that a task sends, in their order.
-pub(super) type Queue<P, A> = mpsc::UnboundedReceiver<Underway<P, A>>;
+pub(crate) type Queue<P, A, S> = mpsc::UnboundedReceiver<Underway<P, A, S>>;
 
-impl<P, A> Batches<P, A> {
-    pub(super) fn new(home: Arc<Home>, max: usize, none: fn(Option<Arc<Sent>>) -> A) -> Self {
+impl<P, A, S> Batches<P, A, S> {
+    pub(crate) fn new(home: Arc<Home>, max: usize, none: fn(Option<Arc<S>>) -> A) -> Self {
         Self { home, max, none, task: Mutex::default() }
     }
 
     /// Adds a claim to the next batch of the task. The first claim starts the task with `serve`, and so
     /// does the next after a panic. The task ends with this value.
-    pub(super) fn add<F>(&self, part: P, serve: impl FnOnce(Queue<P, A>) -> F) -> Waiting<P, A>
+    pub(crate) fn add<F>(
+        &self,
+        part: P,
+        serve: impl FnOnce(Queue<P, A, S>) -> F,
+    ) -> Waiting<P, A, S>
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -56,14 +57,16 @@ impl<P, A> Batches<P, A> {
                 Ok(at) => return Waiting { batch: task.open.clone(), at },
                 Err(part) => part,
             };
-            let (batch, underway) = self.begin(part, task.open.size());
+            let underway = self.begin(part, task.open.size());
+            let batch = underway.batch.clone();
             // If the task went just now, the claim is told so by what is given back here.
             drop(task.batches.send(underway));
             task.open = batch.clone();
             return Waiting { batch, at: 0 };
         }
         let (batches, queue) = mpsc::unbounded_channel();
-        let (batch, underway) = self.begin(part, 1);
+        let underway = self.begin(part, 1);
+        let batch = underway.batch.clone();
         drop(batches.send(underway));
         drop(self.home.spawn(serve(queue)));
         *task = Some(Task { batches, open: batch.clone() });
@@ -71,28 +74,27 @@ impl<P, A> Batches<P, A> {
     }
 
     /// A batch with its first claim, and room for as many as the last one had.
-    fn begin(&self, part: P, room: usize) -> (Arc<Batch<P, A>>, Underway<P, A>) {
+    fn begin(&self, part: P, room: usize) -> Underway<P, A, S> {
         let (mut parts, mut waiting) = (Vec::with_capacity(room), Vec::with_capacity(room));
         parts.push((0, part));
         waiting.push(Waits::New);
         let gathered = Gathered { parts, waiting, is_sealed: false, sent: None };
-        let batch = Arc::new(Batch(Mutex::new(gathered)));
-        (batch.clone(), Underway { batch, none: self.none })
+        Underway { batch: Arc::new(Batch(Mutex::new(gathered))), none: self.none }
     }
 }
 
 #[derive(Debug)]
-struct Batch<P, A>(Mutex<Gathered<P, A>>);
+struct Batch<P, A, S>(Mutex<Gathered<P, A, S>>);
 
 #[derive(Debug)]
-struct Gathered<P, A> {
+struct Gathered<P, A, S> {
     /// Each with its place among those that wait.
     parts: Vec<(usize, P)>,
     waiting: Vec<Waits<A>>,
     /// It is on its way: the next go with another.
     is_sealed: bool,
     /// Over which connection, where that is told.
-    sent: Option<Arc<Sent>>,
+    sent: Option<Arc<S>>,
 }
 
 /// A claim that waits for its answer.
@@ -108,8 +110,8 @@ enum Waits<A> {
     Gone,
 }
 
-impl<P, A> Batch<P, A> {
-    fn gathered(&self) -> MutexGuard<'_, Gathered<P, A>> {
+impl<P, A, S> Batch<P, A, S> {
+    fn gathered(&self) -> MutexGuard<'_, Gathered<P, A, S>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,15 +135,15 @@ impl<P, A> Batch<P, A> {
 
 /// A batch on its way. If its task panics, claims that have no answer yet are told so.
 #[derive(Debug)]
-pub(super) struct Underway<P, A> {
-    batch: Arc<Batch<P, A>>,
-    none: fn(Option<Arc<Sent>>) -> A,
+pub(crate) struct Underway<P, A, S> {
+    batch: Arc<Batch<P, A, S>>,
+    none: fn(Option<Arc<S>>) -> A,
 }
 
-impl<P, A> Underway<P, A> {
+impl<P, A, S> Underway<P, A, S> {
     /// Takes what is to be sent: what is still waited for, each with its place. From now on others
     /// are added to another batch.
-    pub(super) fn seal(&self, sent: Option<Arc<Sent>>) -> Vec<(usize, P)> {
+    pub(crate) fn seal(&self, sent: Option<Arc<S>>) -> Vec<(usize, P)> {
         let mut gathered = self.batch.gathered();
         (gathered.is_sealed, gathered.sent) = (true, sent);
         let mut parts = mem::take(&mut gathered.parts);
@@ -149,15 +151,20 @@ impl<P, A> Underway<P, A> {
         parts
     }
 
+    /// The number of claims that were added so far.
+    pub(crate) fn size(&self) -> usize {
+        self.batch.size()
+    }
+
     /// Keeps of what was sent in vain, and is to be sent once more, what is still waited for. Who
     /// waits no more may have withdrawn its claim by now.
-    pub(super) fn keep_awaited(&self, parts: &mut Vec<(usize, P)>) {
+    pub(crate) fn keep_awaited(&self, parts: &mut Vec<(usize, P)>) {
         let gathered = self.batch.gathered();
         parts.retain(|(at, _)| !matches!(gathered.waiting[*at], Waits::Gone));
     }
 
     /// Tells those at these places what was answered.
-    pub(super) fn tell(&self, answers: impl Iterator<Item = (usize, A)>) {
+    pub(crate) fn tell(&self, answers: impl Iterator<Item = (usize, A)>) {
         let mut gathered = self.batch.gathered();
         let mut told = Vec::with_capacity(gathered.waiting.len());
         for (at, answer) in answers {
@@ -173,7 +180,7 @@ impl<P, A> Underway<P, A> {
     }
 }
 
-impl<P, A> Drop for Underway<P, A> {
+impl<P, A, S> Drop for Underway<P, A, S> {
     fn drop(&mut self) {
         let mut gathered = self.batch.gathered();
         gathered.is_sealed = true;
@@ -190,23 +197,23 @@ impl<P, A> Drop for Underway<P, A> {
 
 /// The answer to one claim. One that is dropped before its batch goes is not sent.
 #[derive(Debug)]
-pub(super) struct Waiting<P, A> {
-    batch: Arc<Batch<P, A>>,
+pub(crate) struct Waiting<P, A, S> {
+    batch: Arc<Batch<P, A, S>>,
     at: usize,
 }
 
 /// The state of a claim that waits no more.
 #[derive(Debug)]
-pub(super) enum Left<A> {
+pub(crate) enum Left<A, S> {
     /// Its batch was not sent, and will go without it.
     Unsent,
-    Sent(Option<Arc<Sent>>),
+    Sent(Option<Arc<S>>),
     Answered(A),
 }
 
-impl<P, A> Waiting<P, A> {
+impl<P, A, S> Waiting<P, A, S> {
     /// Waits no more.
-    pub(super) fn leave(&self) -> Left<A> {
+    pub(crate) fn leave(&self) -> Left<A, S> {
         let mut gathered = self.batch.gathered();
         match mem::replace(&mut gathered.waiting[self.at], Waits::Gone) {
             Waits::Answered(answer) => Left::Answered(answer),
@@ -216,7 +223,7 @@ impl<P, A> Waiting<P, A> {
     }
 }
 
-impl<P, A> Future for Waiting<P, A> {
+impl<P, A, S> Future for Waiting<P, A, S> {
     type Output = A;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<A> {
@@ -235,7 +242,7 @@ impl<P, A> Future for Waiting<P, A> {
     }
 }
 
-impl<P, A> Drop for Waiting<P, A> {
+impl<P, A, S> Drop for Waiting<P, A, S> {
     fn drop(&mut self) {
         self.leave();
     }
