@@ -15,9 +15,11 @@ pub use crate::backend::ConnectError;
 use crate::backend::{Fault, NotReplicated};
 use crate::key::Key;
 pub use crate::key::KeyError;
+use crate::mode::Mode;
 pub use crate::proto::{BlockedBy, LossReason};
 pub use crate::rejection::Rejection;
 use crate::token::FencingToken;
+use crate::view::Holder;
 
 /// Why an acquire gave no guard.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -128,17 +130,16 @@ impl From<KeyError> for AcquireError {
     }
 }
 
-/// The budget ran out while others held the lock. Who they are is told by
-/// [`LockClient::inspect`](crate::LockClient::inspect). The error does not say it: each waiter of a
-/// fleet whose time runs out would ask the store for it.
+/// The budget ran out while others held the lock.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("lock `{key}` not acquired in {waited:?}, in {tries} tries of {wait:?}: {blocked_by}")]
+#[error("lock `{key}` not acquired in {waited:?}, in {tries} tries of {wait:?}: {blocked_by}{}", self.held_by())]
 pub struct TimeoutError {
     pub(crate) key: Key,
     pub(crate) wait: Duration,
     pub(crate) waited: Duration,
     pub(crate) tries: u32,
     pub(crate) blocked_by: BlockedBy,
+    pub(crate) holder: Option<Arc<Holder>>,
     pub(crate) estimated_wait: Option<Duration>,
 }
 
@@ -177,6 +178,26 @@ impl TimeoutError {
     #[must_use]
     pub fn blocked_by(&self) -> &BlockedBy {
         &self.blocked_by
+    }
+
+    /// The holder, or one of several, as the store saw it at most 2 s ago. `None` where this very
+    /// client holds the key, see [`blocked_by`](Self::blocked_by).
+    ///
+    /// The store is asked half a second before the end of a wait, by a client at most twice a second for
+    /// a key, and for 8 keys at once. So it is also `None` where it had not answered by then, and for
+    /// waits of less than half a second. [`LockClient::inspect`](crate::LockClient::inspect) asks anew.
+    #[must_use]
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holder.as_deref()
+    }
+
+    fn held_by(&self) -> String {
+        let Some(holder) = &self.holder else { return String::new() };
+        let who = holder.about.as_ref().unwrap_or(&holder.claim);
+        match holder.mode {
+            Mode::Exclusive => format!("; the holder is {who}"),
+            _ => format!("; one holder is {who}"),
+        }
     }
 }
 
@@ -673,9 +694,15 @@ mod tests {
         let (wait, estimated_wait) = (Duration::ZERO, None);
         let timeout = || {
             let blocked_by = blocked_by.clone();
-            TimeoutError { key: key(), wait, waited: wait, tries: 1, blocked_by, estimated_wait }
+            let (waited, tries, holder) = (wait, 1, None);
+            TimeoutError { key: key(), wait, waited, tries, blocked_by, holder, estimated_wait }
         };
         says_each_once(AcquireError::from(timeout()), "not acquired", 0);
+        let held_by = |holder| TimeoutError { holder: Some(Arc::new(holder)), ..timeout() };
+        let holder = Holder::new("ab:1".into(), None, None);
+        says_each_once(held_by(holder.clone()), "; the holder is ab:1", 0);
+        let reader = holder.with_mode(Mode::Shared).with_about("checkout@web-3");
+        says_each_once(held_by(reader), "; one holder is checkout@web-3", 0);
         let bound = OverloadBound::Waiters(1);
         let full = OverloadedError { key: key(), waiters: 1, bound, estimated_wait };
         says_each_once(AcquireError::from(full), "overloaded", 0);

@@ -15,7 +15,7 @@ use super::{
     Renewal, Terms, Withdrawal,
 };
 use crate::key::Key;
-use crate::view::KeyList;
+use crate::view::{Holder, KeyList};
 
 /// A request of a claim, and the claim that it is for.
 pub(crate) type Request<A> = BoxFuture<'static, (Box<dyn DynClaim>, Result<A, Fault>)>;
@@ -69,6 +69,7 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
     fn forced(&self, key: &Key, id: ClaimId, terms: Terms) -> Box<dyn DynClaim>;
     fn follow(&self, key: &Key, lease: Duration) -> Box<dyn Follower>;
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>>;
+    fn holder<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Holder>, Fault>>;
     fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
     fn force_release<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
     fn list<'a>(
@@ -122,6 +123,10 @@ impl<B: Backend> DynBackend for B {
 
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>> {
         Box::pin(Backend::inspect(self, key))
+    }
+
+    fn holder<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Holder>, Fault>> {
+        Box::pin(Backend::holder(self, key))
     }
 
     fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>> {

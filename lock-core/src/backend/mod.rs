@@ -215,7 +215,7 @@ use crate::key::Key;
 pub use crate::limits::{DURATION_MAX, PERMITS_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX};
 pub use crate::mode::Mode;
 pub use crate::token::TokenBlock;
-use crate::view::{Inspection, KeyList};
+use crate::view::{Holder, Inspection, KeyList};
 
 /// A lock service.
 pub trait Backend: Send + Sync + Debug + 'static {
@@ -254,6 +254,14 @@ pub trait Backend: Send + Sync + Debug + 'static {
 
     /// The holders of a key and those who wait, as the store sees it.
     fn inspect(&self, key: &Key) -> impl Future<Output = Result<Inspection, Fault>> + Send;
+
+    /// A holder of a key, if there is one. The engine asks for it when a wait is about to end in vain,
+    /// see [`TimeoutError::holder`](crate::error::TimeoutError::holder). By default it is the first of an
+    /// [`inspect`](Self::inspect); a store whose waiters cost something answers without them.
+    fn holder(&self, key: &Key) -> impl Future<Output = Result<Option<Holder>, Fault>> + Send {
+        let inspection = self.inspect(key);
+        async { Ok(inspection.await?.holders.into_iter().next()) }
+    }
 
     /// Asks the holder of a key to give it up, which it may ignore; `false` if nobody holds it. The
     /// holder hears of it through [`Claim::changed`] where pushes are promised, and reads it in its

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::key::{Key, too_long};
 use crate::limits::PREFIX_BYTES_MAX;
-use crate::view::KeyList;
+use crate::view::{Holder, KeyList};
 
 /// A prefix that keys can be below.
 #[derive(Debug)]
@@ -78,6 +78,11 @@ impl DynBackend for Prefixed {
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>> {
         let key = self.place(key);
         Box::pin(async move { self.store.inspect(&key).await })
+    }
+
+    fn holder<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Option<Holder>, Fault>> {
+        let key = self.place(key);
+        Box::pin(async move { self.store.holder(&key).await })
     }
 
     fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>> {

@@ -71,21 +71,16 @@ mod schemes;
 mod topology;
 mod wire;
 
-use std::future::Future;
-use std::net::{Ipv4Addr, UdpSocket};
-use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "deadpool")]
 pub use ::deadpool_redis;
 use futures_util::future::BoxFuture;
-use tracing::Instrument as _;
-use tracing::instrument::WithSubscriber as _;
 
 use self::lock::claim::RedisClaim;
 use self::lock::follower::RedisFollower;
-use self::lock::{member, operator};
+use self::lock::{LEASE_MIN, member, operator};
 use self::protocol::layout::Layout;
 #[cfg(feature = "idempotency")]
 pub use self::records::RedisRecords;
@@ -93,23 +88,15 @@ pub use self::redisson::Redisson;
 use self::schemes::{QUORUM, STORES};
 use self::topology::Topology;
 use self::topology::origin::Meant;
-use self::wire::fault;
 pub use self::wire::pool::RedisPool;
-use crate::backend::io::Home;
+use self::wire::runtime::{at_home, needs_runtime, needs_runtime_of_pools};
 use crate::backend::{
     Backend, Capabilities, ClaimId, ConnectError, Enrolment, Fault, Follower, Member, Probe,
     StoreUrl, Terms, UrlError, who,
 };
-use crate::ground::clock;
 use crate::key::Key;
 use crate::quorum::{MembershipConfig, Quorum};
-use crate::view::{Inspection, KeyList};
-
-/// The shortest lease that is renewed in time over a network.
-const LEASE_MIN: Duration = Duration::from_millis(100);
-
-/// The time that all requests at connect may take together.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+use crate::view::{Holder, Inspection, KeyList};
 
 /// Locks on one Redis server, on the master that sentinels name, or on a cluster.
 #[derive(Debug)]
@@ -190,39 +177,6 @@ impl Redis {
     }
 }
 
-/// Connects by a task of the connections' home, so the caller may be polled by any executor.
-async fn at_home<T: Send + 'static>(
-    connecting: impl Future<Output = Result<T, Fault>> + Send + 'static,
-) -> Result<T, ConnectError> {
-    let home = Home::shared().map_err(ConnectError::Store)?;
-    // It warns of what it finds, where the caller listens.
-    let connecting = connecting.in_current_span().with_current_subscriber();
-    let connected = home.run(CONNECT_WITHIN, connecting).await;
-    connected.unwrap_or_else(|_| Err(fault::timed_out(CONNECT_WITHIN))).map_err(ConnectError::Store)
-}
-
-/// The connects of a quorum and of records are bounded by timers of the caller's runtime.
-fn needs_runtime() -> Result<(), ConnectError> {
-    clock::runtime().map(drop).ok_or(ConnectError::NoRuntime)
-}
-
-/// The connections of a pool are served by the runtime in which it is asked, by its timers and its
-/// I/O.
-fn needs_runtime_of_pools() -> Result<(), ConnectError> {
-    needs_runtime()?;
-    if has_io() { Ok(()) } else { Err(ConnectError::NoRuntime) }
-}
-
-/// There is no other way to learn it than the panic of a socket, which is printed. Without a socket
-/// to try, the pool will tell.
-fn has_io() -> bool {
-    let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) else { return true };
-    let tried = catch_unwind(|| {
-        socket.set_nonblocking(true).and_then(|()| tokio::net::UdpSocket::from_std(socket))
-    });
-    tried.is_ok()
-}
-
 impl Member for Redis {
     async fn probe(&self) -> Result<Probe, Fault> {
         member::probe(&self.servers).await
@@ -277,6 +231,10 @@ impl Backend for Redis {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         operator::inspect(&self.servers, key).await
+    }
+
+    async fn holder(&self, key: &Key) -> Result<Option<Holder>, Fault> {
+        operator::holder(&self.servers, key).await
     }
 
     async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {

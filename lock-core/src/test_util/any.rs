@@ -11,7 +11,7 @@ use crate::backend::{
     Follower, Listening, Renewal, Request, Terms, Withdrawal,
 };
 use crate::key::Key;
-use crate::view::{Inspection, KeyList};
+use crate::view::{Holder, Inspection, KeyList};
 
 /// Any [`Backend`], type-erased. Cheap to clone; the clones are one process to the store.
 #[derive(Debug, Clone)]
@@ -49,6 +49,10 @@ impl Backend for AnyBackend {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         self.0.inspect(key).await
+    }
+
+    async fn holder(&self, key: &Key) -> Result<Option<Holder>, Fault> {
+        self.0.holder(key).await
     }
 
     async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {

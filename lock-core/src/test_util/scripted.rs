@@ -13,7 +13,7 @@ use crate::backend::{
 };
 use crate::ground::clock;
 use crate::key::Key;
-use crate::view::{Inspection, KeyList};
+use crate::view::{Holder, Inspection, KeyList};
 
 /// A verb of a [`Claim`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -299,6 +299,10 @@ impl<B: Backend> Backend for Scripted<B> {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         self.inner.inspect(key).await
+    }
+
+    async fn holder(&self, key: &Key) -> Result<Option<Holder>, Fault> {
+        self.inner.holder(key).await
     }
 
     async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {

@@ -95,7 +95,7 @@ use crate::backend::{
     Backend, Capabilities, ClaimId, ConnectError, Fault, Follower, StoreUrl, Terms,
 };
 use crate::key::Key;
-use crate::view::{Inspection, KeyList};
+use crate::view::{Holder, Inspection, KeyList};
 
 /// The shortest lease that is renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -216,6 +216,10 @@ impl Backend for ZooKeeper {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         line::inspect::inspect(&self.sessions, key).await
+    }
+
+    async fn holder(&self, key: &Key) -> Result<Option<Holder>, Fault> {
+        line::inspect::first_holder(&self.sessions, key).await
     }
 
     async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {

@@ -110,6 +110,9 @@ async fn a_wait_behind_others_ends_with_timeout_and_tells_how_many() -> Test {
         AcquireError::Timeout(error) => {
             assert_eq!(error.blocked_by(), &BlockedBy::Others { ahead: Some(1) });
             assert_eq!((error.tries(), error.wait()), (1, secs(1)));
+            let holder = stage.rival.inspect("k").await?.holders.remove(0);
+            let named = error.holder().expect("the store was asked");
+            assert_eq!((&named.claim, named.token), (&holder.claim, holder.token));
         }
         other => panic!("{other}"),
     }
@@ -130,6 +133,7 @@ async fn a_wait_behind_a_guard_of_this_client_is_a_timeout_even_if_the_store_is_
     match ended(&stage).await {
         AcquireError::Timeout(error) => {
             assert_eq!(error.blocked_by(), &BlockedBy::ThisClient { token: held.token() });
+            assert_eq!(error.holder(), None);
         }
         other => panic!("{other}"),
     }

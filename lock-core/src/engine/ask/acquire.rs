@@ -25,6 +25,7 @@ use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
 use crate::proto::{Ask, Effects, Entry, Overload, SeatId, Verdict};
 use crate::rejection::Rejection;
+use crate::view::Holder;
 
 /// The time that a try which must not wait has for its one round trip.
 pub(crate) const TRY_WITHIN: Duration = Duration::from_secs(2);
@@ -342,15 +343,23 @@ fn overloaded(key: Key, overload: Overload) -> AcquireError {
     OverloadedError { key, waiters, bound, estimated_wait: Some(estimate) }.into()
 }
 
+/// The obstacle at the end of a wait.
+struct InTheWay {
+    blocked_by: BlockedBy,
+    holder: Option<Arc<Holder>>,
+    estimated_wait: Option<Duration>,
+}
+
 enum TryOver {
-    Timeout(BlockedBy, Option<Duration>),
+    Timeout(InTheWay),
     Unavailable(Fault),
 }
 
 impl TryOver {
     /// Another call under the same hold has re-entered it.
     fn by_sibling(door: &Door) -> Self {
-        Self::Timeout(BlockedBy::ThisClient { token: door.token() }, None)
+        let blocked_by = BlockedBy::ThisClient { token: door.token() };
+        Self::Timeout(InTheWay { blocked_by, holder: None, estimated_wait: None })
     }
 
     fn is_retryable(&self) -> bool {
@@ -362,8 +371,8 @@ impl TryOver {
 
     fn into_error(self, key: Key, wait: Duration, waited: Duration, tries: u32) -> AcquireError {
         match self {
-            Self::Timeout(blocked_by, estimated_wait) => {
-                TimeoutError { key, wait, waited, tries, blocked_by, estimated_wait }.into()
+            Self::Timeout(InTheWay { blocked_by, holder, estimated_wait }) => {
+                TimeoutError { key, wait, waited, tries, blocked_by, holder, estimated_wait }.into()
             }
             Self::Unavailable(fault) => match fault.found_of_replicas() {
                 Some(not_replicated) => {
@@ -483,12 +492,18 @@ impl Acquire {
                     self.state = State::Start;
                     return Ok(None);
                 }
-                let nobody = BlockedBy::Others { ahead: None };
-                self.next_try(key(), TryOver::Timeout(nobody, None))?;
+                let blocked_by = BlockedBy::Others { ahead: None };
+                let nobody = InTheWay { blocked_by, holder: None, estimated_wait: None };
+                self.next_try(key(), TryOver::Timeout(nobody))?;
             }
             Verdict::TimedOut(blocked_by) => {
-                let estimate = cell.cohort().estimate(now);
-                self.next_try(key(), TryOver::Timeout(blocked_by, estimate))?;
+                let cohort = cell.cohort();
+                let is_elsewhere = matches!(blocked_by, BlockedBy::Others { .. });
+                let holder = cohort.rival(now).filter(|_| is_elsewhere);
+                let estimated_wait = cohort.estimate(now);
+                drop(cohort);
+                let in_the_way = InTheWay { blocked_by, holder, estimated_wait };
+                self.next_try(key(), TryOver::Timeout(in_the_way))?;
             }
             Verdict::Refused(overload) => return Err(overloaded(key(), overload)),
             Verdict::Unavailable(fault) => self.next_try(key(), TryOver::Unavailable(fault))?,

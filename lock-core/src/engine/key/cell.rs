@@ -397,6 +397,23 @@ impl Host for KeyCell {
         self.opens.claim(&*self.shared.backend, &self.key, id, terms)
     }
 
+    /// A client that is shut down or dropped does not wait for it, and nothing is kept for it but the
+    /// connections. Candidates ask anew whatever the error says.
+    fn asks_for_rival(self: &Arc<Self>, now: Instant) {
+        let Some(turn) = self.shared.rival_turn().filter(|_| !self.is_of_one()) else { return };
+        let cell = Arc::downgrade(self);
+        let (backend, key) = (self.shared.backend.clone(), self.key.clone());
+        self.shared.conductor.spawn(async move {
+            let _turn = turn;
+            // An error of a wait says less where this failed.
+            if let Ok(Some(holder)) = backend.holder(&key).await
+                && let Some(cell) = cell.upgrade()
+            {
+                cell.cohort().rival_is(holder, now);
+            }
+        });
+    }
+
     /// Whoever was granted the key is told when the driver was polled, unless it is the one who
     /// polls.
     fn apply_driven(self: &Arc<Self>, fx: KeyEffects) {

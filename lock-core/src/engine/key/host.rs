@@ -30,6 +30,9 @@ pub(super) trait Host: ArcWake + 'static {
     /// A new claim.
     fn claim(&self, id: ClaimId, terms: Terms) -> Box<dyn DynClaim>;
 
+    /// Asks the store who holds the key, for the cohort, and does not wait for it.
+    fn asks_for_rival(self: &Arc<Self>, now: Instant);
+
     /// Does what the cohort left to do outside its mutex.
     fn apply_driven(self: &Arc<Self>, fx: KeyEffects);
 

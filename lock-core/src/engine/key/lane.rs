@@ -186,6 +186,7 @@ impl Lane {
                 Step::Renew => self.renew(cell, at, now, |claim| claim.renew()),
                 Step::Downgrade => self.renew(cell, at, now, |claim| claim.downgrade()),
                 Step::Leave { reply, lease } => self.leave(cell, reply, lease, now),
+                Step::Inspect => cell.asks_for_rival(now),
                 Step::Forget => self.open = Open::None,
                 Step::Wait { until, listen } => {
                     self.listen((listen || cell.is_grown_up()) && !self.heard);

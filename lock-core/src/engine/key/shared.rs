@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
 use super::closed::Closed;
@@ -15,6 +15,9 @@ use crate::engine::conduct::{Conductor, Kept, foreign};
 use crate::ground::{Plus as _, background, clock};
 use crate::key::{Key, KeyError};
 use crate::options::{Background, LockOptions};
+
+/// Questions who holds a key that a client has under way at most.
+const RIVALS_MAX: usize = 8;
 
 /// State that the handles, guards and keys `K` of one client share.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub(crate) struct SharedBy<K> {
     pub(super) forsaken: AtomicBool,
     /// Poked once, after `closed` was set. A flag of its own is what every acquire reads.
     pub(super) closing: Arc<Notify>,
+    /// Questions who holds a key may be under way, see [`rival_turn`](Self::rival_turn).
+    rivals: Arc<Semaphore>,
     /// Withdrawals under way in the background.
     leaving: AtomicUsize,
     /// Poked when a key or a background withdrawal is done.
@@ -57,6 +62,7 @@ impl<K: Kept> SharedBy<K> {
             closed: AtomicBool::new(false),
             forsaken: AtomicBool::new(false),
             closing: Arc::default(),
+            rivals: Arc::new(Semaphore::new(RIVALS_MAX)),
             leaving: AtomicUsize::new(0),
             quiet: Notify::new(),
         }
@@ -92,6 +98,12 @@ impl<K: Kept> SharedBy<K> {
         let runtime = self.conductor.runtime()?;
         let _timers = runtime.enter();
         Some(Box::pin(clock::sleep_until(at)))
+    }
+
+    /// A turn to ask who holds a key. Waits for many keys may end at once, and are not to fill the
+    /// store's connections with questions before they withdraw.
+    pub(super) fn rival_turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.rivals.clone().try_acquire_owned().ok()
     }
 
     /// A key is idle again.

@@ -517,6 +517,7 @@ impl<W, R> Cohort<W, R> {
             reply: None,
         };
         self.put(lane, Phase::Held(held));
+        self.forget_rival();
         if clock.is_valid(now) && self.grant_head(lane, now, fx) {
             self.acquired_there += 1;
             self.pass(lane, now, fx);

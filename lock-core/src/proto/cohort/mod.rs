@@ -53,7 +53,8 @@
 //! - [`step`]: the next step of the driver, and the answers that it got.
 //! - [`held`]: granting, handing on, releasing, losing. [`readers`]: several holders of one claim.
 //! - [`lanes`], [`beside`]: which claims are open, and those beside the first.
-//! - [`told`]: news for a holder. [`changes`]: news for those who watch. [`effort`]: for tests.
+//! - [`told`]: news for a holder. [`rival`]: the holder elsewhere, for those who wait in vain.
+//! - [`changes`]: news for those who watch. [`effort`]: for tests.
 //!
 //! # The machine and its caller
 //!
@@ -69,6 +70,7 @@ pub(crate) mod effort;
 mod held;
 mod lanes;
 mod readers;
+mod rival;
 mod seats;
 mod step;
 #[cfg(test)]
@@ -76,6 +78,7 @@ mod tests;
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::admission::{Admission, Ahead};
@@ -86,12 +89,13 @@ use crate::backend::{Fault, Mode, Replicas, Terms};
 use crate::lock_name::LockName;
 use crate::proto::{BlockedBy, LossReason};
 use crate::token::TokenBlock;
-use crate::view::Quantiles;
+use crate::view::{self, Quantiles};
 use beside::Beside;
 pub(crate) use changes::Changes;
 use changes::Ended;
 pub(crate) use held::NotDowngraded;
 use readers::Readers;
+use rival::Rival;
 pub(crate) use told::Event;
 
 /// The wishes of one waiter.
@@ -189,6 +193,8 @@ pub(crate) enum Step<R> {
     Downgrade,
     /// Withdraw the open claim, in the background of whatever comes next, and answer.
     Leave { reply: Option<R>, lease: Duration },
+    /// Ask the store who holds the key, beside all else: a wait is about to end in vain.
+    Inspect,
     /// Drop the open claim: the store knows nothing of it, or it rests until its lease ends.
     Forget,
     /// Wait for an answer, a poke, or this instant; and where it is to `listen`, for a push.
@@ -496,6 +502,8 @@ struct More<W, R> {
     beside: Option<Box<Beside<R>>>,
     /// Claims ahead of ours at the last answer.
     ahead: Option<Option<u32>>,
+    /// On the heap, as few waits end in vain.
+    rival: Option<Box<Rival>>,
     /// Why the store did not answer the last time.
     trouble: Option<Fault>,
     /// How often in a row the store did not answer.
@@ -518,6 +526,7 @@ impl<W, R> Default for More<W, R> {
         Self {
             beside: None,
             ahead: None,
+            rival: None,
             trouble: None,
             failures: 0,
             ask_not_before: None,

@@ -94,8 +94,9 @@ impl<W, R> Cohort<W, R> {
         if asking {
             return self.wait_until(None);
         }
-        let (ask_at, Terms { lease, mode, queues, .. }) = (place.ask_at, place.terms);
-        let unjoined = !queues && place.answered;
+        let (ask_at, answered) = (place.ask_at, place.answered);
+        let Terms { lease, mode, queues, .. } = place.terms;
+        let unjoined = !queues && answered;
         if unjoined {
             self.put(lane, Phase::Vacant);
             return Step::Forget;
@@ -114,7 +115,14 @@ impl<W, R> Cohort<W, R> {
             }
             return Step::Attempt;
         }
-        self.wait_until(Some(ask_at))
+        // What leaves may still hold the key.
+        if lane > 0 || !answered || leaving || self.is_taken() {
+            return self.wait_until(Some(ask_at));
+        }
+        if self.asks_for_rival(now) {
+            return Step::Inspect;
+        }
+        self.wait_until(self.ask_for_rival_at().into_iter().chain([ask_at]).min())
     }
 
     // ## Held => (Held | Vacant)
@@ -187,6 +195,7 @@ impl<W, R> Cohort<W, R> {
             more.let_in = u32::try_from(acquired - more.acquired_before).unwrap_or(u32::MAX);
         }
         self.put(lane, Phase::Vacant);
+        self.forget_rival();
         Step::Leave { reply, lease }
     }
 

@@ -52,6 +52,11 @@ const REFILL_SOON: Duration = Duration::from_millis(250);
 /// A healthy server on a loaded machine answers within this.
 const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 
+/// The time for a renewal: two more can be made over new connections before the lease ends.
+pub(in crate::redis) fn renew_within(lease: Duration) -> Duration {
+    (lease / 6).clamp(RENEW_WITHIN_MIN, REQUEST_WITHIN)
+}
+
 /// The answer of a script that found several holders, and would have to name their keys.
 pub(super) const NAME_ALL: Value = Value::Int(3);
 
@@ -291,7 +296,7 @@ impl RedisClaim {
     pub(super) fn renew_within(&self) -> Duration {
         let is_full = matches!(self.at, At::Held { is_full: true, .. });
         let lease = if is_full { self.lease() } else { self.claim_lease() };
-        (lease / 6).clamp(RENEW_WITHIN_MIN, REQUEST_WITHIN)
+        renew_within(lease)
     }
 
     /// A hand-off was pushed: it is good for what is left of the claim lease, counted from before

@@ -11,3 +11,8 @@ mod election;
 pub(in crate::redis) mod follower;
 pub(in crate::redis) mod member;
 pub(in crate::redis) mod operator;
+
+use std::time::Duration;
+
+/// The shortest lease that is renewed in time over a network.
+pub(in crate::redis) const LEASE_MIN: Duration = Duration::from_millis(100);

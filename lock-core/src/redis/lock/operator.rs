@@ -14,6 +14,7 @@ use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{self, Names};
 use crate::redis::protocol::script::{FORCE_RELEASE, INSPECT, QUORUM_FORCE_RELEASE};
 use crate::redis::topology::Topology;
+use crate::redis::topology::clients::{LOOK_PAUSE, LOOK_PAUSE_OF_WAITS};
 use crate::redis::wire::fault;
 use crate::redis::wire::request::{Call, REQUEST_WITHIN};
 use crate::token::FencingToken;
@@ -33,12 +34,30 @@ const SCANNED_AT_ONCE: usize = 1_000;
 
 /// The holders and waiters of a key.
 pub(in crate::redis) async fn inspect(servers: &Topology, key: &Key) -> Result<Inspection, Fault> {
+    look(servers, key, WAITERS_SHOWN_MAX, HOLDERS_SHOWN_MAX, LOOK_PAUSE).await
+}
+
+/// A holder of a key, without who waits.
+pub(in crate::redis) async fn holder(
+    servers: &Topology,
+    key: &Key,
+) -> Result<Option<Holder>, Fault> {
+    Ok(look(servers, key, 0, 1, LOOK_PAUSE_OF_WAITS).await?.holders.pop())
+}
+
+async fn look(
+    servers: &Topology,
+    key: &Key,
+    waiters_max: usize,
+    holders_max: usize,
+    pause: Duration,
+) -> Result<Inspection, Fault> {
     let names = Names::new(key);
     // Only a member of a quorum keeps the last token of a key.
     let fence = servers.gate.pass().map(|_| names.fence());
     let mut command = INSPECT.evalsha(4 + fence.iter().count());
     command.arg(names.lock()).arg(names.queue()).arg(names.due()).arg(names.held()).arg(fence);
-    command.arg(WAITERS_SHOWN_MAX).arg(HOLDERS_SHOWN_MAX);
+    command.arg(waiters_max).arg(holders_max);
     let slot = servers.slot(&names);
     let call = Call { script: &INSPECT, command, slot };
     let answer = servers.call(call).await.map_err(|error| error.fault.into_fault())?;
@@ -48,14 +67,12 @@ pub(in crate::redis) async fn inspect(servers: &Topology, key: &Key) -> Result<I
         Parts::from_redis_value(answer).map_err(|_| fault::strange("an inspection"))?;
     let left = |left_ms| u64::try_from(left_ms).ok().map(Duration::from_millis);
     let owners = value.iter().chain(sharers.iter().map(|(owner, _)| owner)).chain(&waiters);
-    servers.look_for(slot, owners.filter_map(|owner| names::session_of(owner))).await;
-    let about = |owner: &[u8]| servers.label_of(names::session_of(owner)?);
+    servers.look_for(slot, owners.filter_map(|owner| names::session_of(owner)), pause).await;
     let holders = match value.as_deref().map(|value| (value, modes::at_lock(value))) {
         None => Vec::new(),
         Some((_, Some(mode))) => {
             let holder = |(owner, left_ms): &(Vec<u8>, i64)| {
-                let holder = Holder::new(shown(owner), None, left(*left_ms)).with_mode(mode);
-                about(owner).into_iter().fold(holder, Holder::with_about)
+                holder_as(servers, owner, left(*left_ms)).with_mode(mode)
             };
             sharers.iter().map(holder).collect()
         }
@@ -63,16 +80,12 @@ pub(in crate::redis) async fn inspect(servers: &Topology, key: &Key) -> Result<I
             let ours = names::claim_of(owner).is_some();
             let last = fence.and_then(|fence| fence.split_once(':')?.0.parse().ok());
             let token = last.filter(|_| ours).map(FencingToken::new);
-            let holder = Holder::new(shown(owner), token, left(left_ms));
-            vec![about(owner).into_iter().fold(holder, Holder::with_about)]
+            vec![Holder { token, ..holder_as(servers, owner, left(left_ms)) }]
         }
     };
     let waiters = waiters.iter().zip(&due);
     let waiters = waiters
-        .map(|(owner, due)| {
-            let waiter = Waiter::new(shown(owner)).with_mode(modes::of_waiter(due));
-            about(owner).into_iter().fold(waiter, Waiter::with_about)
-        })
+        .map(|(owner, due)| waiter_as(servers, owner).with_mode(modes::of_waiter(due)))
         .collect();
     Ok(Inspection::new(holders, waiters))
 }
@@ -138,8 +151,27 @@ pub(in crate::redis) async fn force_release(servers: &Topology, key: &Key) -> Re
     }
 }
 
+/// A holder, with what its client says of itself.
+pub(in crate::redis) fn holder_as(
+    servers: &Topology,
+    owner: &[u8],
+    left: Option<Duration>,
+) -> Holder {
+    let holder = Holder::new(shown(owner), None, left);
+    about(servers, owner).into_iter().fold(holder, Holder::with_about)
+}
+
+/// A waiter, with what its client says of itself.
+pub(in crate::redis) fn waiter_as(servers: &Topology, owner: &[u8]) -> Waiter {
+    about(servers, owner).into_iter().fold(Waiter::new(shown(owner)), Waiter::with_about)
+}
+
+fn about(servers: &Topology, owner: &[u8]) -> Option<String> {
+    servers.label_of(names::session_of(owner)?)
+}
+
 /// The name of an owner, for people.
-pub(in crate::redis) fn shown(owner: &[u8]) -> String {
+fn shown(owner: &[u8]) -> String {
     match names::claim_of(owner) {
         Some(claim) => claim.to_string(),
         None => owner.escape_ascii().map(char::from).take(VALUE_SHOWN_MAX).collect(),

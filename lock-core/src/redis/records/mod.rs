@@ -31,6 +31,9 @@ use super::wire::connection::Connection;
 use super::wire::fault;
 use super::wire::pool::RedisPool;
 use super::wire::request::{Call, Failure, REQUEST_WITHIN, Request, Unserved};
+use super::wire::runtime::needs_runtime;
+#[cfg(feature = "deadpool")]
+use super::wire::runtime::needs_runtime_of_pools;
 use super::wire::session::Session;
 use crate::backend::{ClaimId, ConnectError, Fault, FaultKind, StoreUrl};
 use crate::records::{
@@ -75,7 +78,7 @@ impl RedisRecords {
     ///
     /// A connect that was begun ends by itself, within 2 s.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        super::needs_runtime()?;
+        needs_runtime()?;
         let connected = match Meant::by(&StoreUrl::parse(url, &STORES)?)? {
             Meant::Single(origin) => Self::connect_single(&origin).await,
             Meant::Cluster(target) => Self::connect_cluster(target).await,
@@ -112,7 +115,7 @@ impl RedisRecords {
     /// Nothing is left behind when it is dropped.
     #[cfg(feature = "deadpool")]
     pub async fn with_pool(pool: impl Into<RedisPool>) -> Result<Self, ConnectError> {
-        super::needs_runtime_of_pools()?;
+        needs_runtime_of_pools()?;
         let probe = format!("idem:{{probe-{}}}", ClaimId::random());
         let this = Self { wire: Wire::Pool(pool.into()) };
         this.checked(&probe, &[]).await.map_err(ConnectError::Store)

@@ -14,7 +14,7 @@ use crate::backend::{
 };
 use crate::ground::{clock, timeout};
 use crate::key::Key;
-use crate::redis::lock::claim::{ints, millis, named, token, withdrawn};
+use crate::redis::lock::claim::{ints, millis, named, renew_within, token, withdrawn};
 use crate::redis::lock::doubts::Doubts;
 use crate::redis::protocol::names::{CLOCK, Owner};
 use crate::redis::protocol::redisson::RLock;
@@ -23,7 +23,7 @@ use crate::redis::topology::{HEARD_WITHIN, Topology};
 use crate::redis::wire::fault;
 use crate::redis::wire::hearing::Hearing;
 use crate::redis::wire::inbox::Inbox;
-use crate::redis::wire::request::{Call, REQUEST_WITHIN};
+use crate::redis::wire::request::Call;
 use crate::token::TokenBlock;
 
 /// A claim that waits asks again so often: a release that was not heard costs no more.
@@ -35,9 +35,6 @@ const WAITS_FOR: Duration = Duration::from_millis(1_500);
 /// Tokens that a grant or a renewal brings. Who waits in Java is seen once they are used up, as nobody
 /// tells it.
 const TOKENS: u64 = 64;
-
-/// A healthy server on a loaded machine answers a renewal within this.
-const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 
 /// One process's place in the contention for a key in the layout of Redisson.
 #[derive(Debug)]
@@ -213,9 +210,7 @@ impl Claim for RedissonClaim {
         }
         let mut call = self.call_for_lease(&REDISSON_RENEW);
         self.add_channel(&mut call.command);
-        // Two more can be made over new connections before the lease ends.
-        let within = (self.lease / 6).clamp(RENEW_WITHIN_MIN, REQUEST_WITHIN);
-        let answer = self.servers.call_to_renew(&call, within).await;
+        let answer = self.servers.call_to_renew(&call, renew_within(self.lease)).await;
         let answer = answer.map_err(|unserved| unserved.fault.into_fault())?;
         match *ints(&answer, &mut [0; 5]) {
             [1, last, wanted] => {

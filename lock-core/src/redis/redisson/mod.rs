@@ -29,11 +29,12 @@ use futures_util::future::BoxFuture;
 
 use self::claim::RedissonClaim;
 use self::given_back::GivenBack;
+use super::lock::LEASE_MIN;
 use super::protocol::layout::Layout;
 use super::schemes::WITH_LAYOUTS;
 use super::topology::Topology;
 use super::topology::origin::{self, Origin};
-use super::{LEASE_MIN, at_home};
+use super::wire::runtime::at_home;
 use crate::backend::{
     Backend, Capabilities, ClaimId, ConnectError, Fault, StoreUrl, Terms, UrlError, UrlPart, who,
 };

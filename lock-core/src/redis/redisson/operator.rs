@@ -6,14 +6,15 @@ use redis::{FromRedisValue as _, Value};
 
 use crate::backend::Fault;
 use crate::key::Key;
-use crate::redis::lock::operator::{WAITERS_SHOWN_MAX, shown};
+use crate::redis::lock::operator::{WAITERS_SHOWN_MAX, holder_as, waiter_as};
 use crate::redis::protocol::names;
 use crate::redis::protocol::redisson::RLock;
 use crate::redis::protocol::script::{REDISSON_FORCE_RELEASE, REDISSON_INSPECT};
 use crate::redis::topology::Topology;
+use crate::redis::topology::clients::LOOK_PAUSE;
 use crate::redis::wire::fault;
 use crate::redis::wire::request::Call;
-use crate::view::{Holder, Inspection, Waiter};
+use crate::view::Inspection;
 
 /// The holder of a key, and our claims that wait. Waiters in Java are not told.
 pub(super) async fn inspect(servers: &Topology, key: &Key) -> Result<Inspection, Fault> {
@@ -26,18 +27,10 @@ pub(super) async fn inspect(servers: &Topology, key: &Key) -> Result<Inspection,
         .map_err(|_| fault::strange("an inspection"))?;
     let left = u64::try_from(left_ms).ok().map(Duration::from_millis);
     let owners = held.iter().chain(&waiting);
-    servers.look_for(0, owners.filter_map(|owner| names::session_of(owner))).await;
-    let about = |owner: &[u8]| servers.label_of(names::session_of(owner)?);
-    let holder = |owner: &Vec<u8>| {
-        let holder = Holder::new(shown(owner), None, left);
-        about(owner).into_iter().fold(holder, Holder::with_about)
-    };
-    let waiter = |owner: &Vec<u8>| {
-        let waiter = Waiter::new(shown(owner));
-        about(owner).into_iter().fold(waiter, Waiter::with_about)
-    };
-    let holders: Vec<_> = held.iter().map(holder).collect();
-    Ok(Inspection::new(holders, waiting.iter().map(waiter).collect()))
+    servers.look_for(0, owners.filter_map(|owner| names::session_of(owner)), LOOK_PAUSE).await;
+    let holders: Vec<_> = held.iter().map(|owner| holder_as(servers, owner, left)).collect();
+    let waiters = waiting.iter().map(|owner| waiter_as(servers, owner)).collect();
+    Ok(Inspection::new(holders, waiters))
 }
 
 /// Takes a key away from whoever holds it; `false` if nobody does.

@@ -3,7 +3,7 @@
 //!
 //! A client gives its connections a name at connect, which holds its session and its label. So a key
 //! that is held costs nothing more, and nothing is left of a client that is gone. Whoever inspects a
-//! key has the server list its clients.
+//! key, or waits for it in vain, has the server list its clients.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -17,7 +17,10 @@ use crate::redis::protocol::names;
 use crate::redis::wire::session::Session;
 
 /// A list of clients is long, so a client that is in none is looked for once in so long.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
+pub(in crate::redis) const LOOK_PAUSE: Duration = Duration::from_secs(1);
+
+/// The same where many clients may look, as their waits for a dead one end.
+pub(in crate::redis) const LOOK_PAUSE_OF_WAITS: Duration = Duration::from_secs(60);
 
 /// The longest part of a label that is shown.
 const LABEL_SHOWN_MAX: usize = 450;
@@ -39,14 +42,15 @@ enum Seen {
 
 impl Topology {
     /// Sees to it that the labels of these sessions are known, of those that are connected to the
-    /// server of this slot. Without the right to its list none is.
+    /// server of this slot. One that was not is looked for after this `pause`. Without the right to its list none is.
     pub(in crate::redis) async fn look_for<'a>(
         &self,
         slot: u16,
         mut sessions: impl Iterator<Item = &'a str> + Clone,
+        pause: Duration,
     ) {
         let now = clock::now();
-        if !sessions.clone().any(|session| self.clients.is_sought(session, now)) {
+        if !sessions.clone().any(|session| self.clients.is_sought(session, now, pause)) {
             return;
         }
         let mut list = Cmd::new();
@@ -55,7 +59,7 @@ impl Topology {
             self.send_to(slot, &list).await.map_err(|unserved| unserved.fault.into_fault());
         let listed = answer.map(|answer| String::from_redis_value(answer).unwrap_or_default());
         let listed = listed.unwrap_or_else(|fault| {
-            tracing::debug!(%fault, "no CLIENT LIST: an inspection does not show who holds a key");
+            tracing::debug!(%fault, "no CLIENT LIST: neither an inspection nor an error shows who holds a key");
             String::new()
         });
         self.clients.note(&listed, &mut sessions, now);
@@ -80,10 +84,10 @@ impl Clients {
         clients
     }
 
-    fn is_sought(&self, session: &str, now: Instant) -> bool {
+    fn is_sought(&self, session: &str, now: Instant, pause: Duration) -> bool {
         match lock(&self.0).get(session) {
             Some(Seen::Named(_)) => false,
-            Some(Seen::Nowhere(at)) => now.saturating_duration_since(*at) >= LOOK_PAUSE,
+            Some(Seen::Nowhere(at)) => now.saturating_duration_since(*at) >= pause,
             None => true,
         }
     }
@@ -116,14 +120,15 @@ mod tests {
     fn who_is_in_no_list_is_sought_again_after_a_while() {
         let own = Session::new(Some("own"));
         let (clients, now) = (Clients::beside(&own), clock::now());
-        assert!(!clients.is_sought(&own.id, now), "it knows who it is");
+        assert!(!clients.is_sought(&own.id, now, LOOK_PAUSE), "it knows who it is");
+        let is_sought = |session, at| clients.is_sought(session, at, LOOK_PAUSE);
         let listed = "id=3 addr=127.0.0.1:1 name=lock:ab:web%203 age=1 cmd=evalsha\n\
                       id=4 addr=127.0.0.1:2 name= age=1\nid=5 name=another age=2\n";
-        assert!(clients.is_sought("ab", now) && clients.is_sought("cd", now));
+        assert!(is_sought("ab", now) && is_sought("cd", now));
         clients.note(listed, &mut ["ab", "cd"].into_iter(), now);
-        assert!(!clients.is_sought("ab", now) && !clients.is_sought("cd", now));
+        assert!(!is_sought("ab", now) && !is_sought("cd", now));
         let later = now + LOOK_PAUSE;
-        assert!(!clients.is_sought("ab", later) && clients.is_sought("cd", later));
+        assert!(!is_sought("ab", later) && is_sought("cd", later));
         assert!(matches!(&lock(&clients.0)["ab"], Seen::Named(label) if label == "web 3"));
     }
 }

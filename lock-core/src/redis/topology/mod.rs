@@ -10,7 +10,7 @@
 //! - [`probe`]: what is checked at connect.
 //! - [`gate`]: on which terms a member of a quorum is asked.
 
-mod clients;
+pub(in crate::redis) mod clients;
 pub(in crate::redis) mod cluster;
 pub(in crate::redis) mod gate;
 pub(in crate::redis) mod origin;

@@ -48,7 +48,7 @@ pub(in crate::redis) async fn no_cluster(connection: &Arc<Connection>) -> Result
     if hello.get("mode") != Some(&Value::BulkString(b"cluster".to_vec())) {
         return Ok(());
     }
-    let what = "the server is a node of a cluster: use `redis+cluster://`";
+    let what = "the server is a node of a cluster: use `redis+cluster://`, which has no `layout`";
     Err(Fault::new(FaultKind::Refused, what))
 }
 

@@ -29,7 +29,7 @@
 //!
 //! - [`route`]: where a connection leads. [`access`]: the login, and the settings.
 //! - [`connection`]: one that comes back. [`request`]: a request over it, and what comes of it.
-//! - [`hello`]: the first words.
+//! - [`runtime`]: which runtime serves it. [`hello`]: the first words.
 //! - [`session`]: what the connections of a client share. [`inbox`]: pushes, by claim.
 //!   [`channels`]: those that claims wait at, [`hearing`]: one that does.
 //! - [`lanes`]: connections of attempts that wait for replicas.
@@ -67,4 +67,5 @@ pub(in crate::redis) mod refusal;
 pub(in crate::redis) mod renewals;
 pub(in crate::redis) mod request;
 pub(in crate::redis) mod route;
+pub(in crate::redis) mod runtime;
 pub(in crate::redis) mod session;

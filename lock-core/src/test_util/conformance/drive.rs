@@ -13,7 +13,7 @@ use crate::key::Key;
 use crate::test_util::any::{AnyBackend, AnyClaim};
 use crate::test_util::scripted::{Script, Scripted};
 use crate::test_util::subject::Subject;
-use crate::view::{Inspection, Leader, Waiter};
+use crate::view::{Holder, Inspection, Leader, Waiter};
 
 /// Tokens that a claim asks for.
 const FENCES: u32 = 16;
@@ -172,6 +172,10 @@ impl Process {
 
     pub(super) async fn inspect(&self) -> Inspection {
         Backend::inspect(&self.backend, &self.key).await.expect("an inspection")
+    }
+
+    pub(super) async fn holder(&self) -> Option<Holder> {
+        Backend::holder(&self.backend, &self.key).await.expect("an answer")
     }
 
     /// The `many` who wait. Where there is no one line, members may show somebody a moment after the

@@ -1,14 +1,15 @@
-//! Listing the busy keys. Where [`Capabilities::listing`](crate::backend::Capabilities) does not hold,
-//! trying is refused and nothing else is checked.
+//! Listing the busy keys, and who holds one.
 
 use std::collections::BTreeSet;
 
 use super::drive::{Case, eventually};
-use crate::backend::{Backend, FaultKind, Mode};
+use crate::backend::{Backend, Capabilities, FaultKind, Mode};
 use crate::key::Key;
 use crate::test_util::subject::Subject;
+use crate::view::Holder;
 
-/// In whatever mode a key is held. A name that only begins like the prefix is not below it, and a
+/// Where [`Capabilities::listing`](crate::backend::Capabilities) does not hold, trying is refused and
+/// nothing else is checked. In whatever mode a key is held. A name that only begins like the prefix is not below it, and a
 /// character that means something in a pattern or a statement means itself.
 pub async fn the_busy_keys_of_all_processes_are_listed(subject: &dyn Subject) {
     let case = Case::new(subject, "listing");
@@ -63,5 +64,31 @@ pub async fn the_busy_keys_of_all_processes_are_listed(subject: &dyn Subject) {
             keys().await == expected
         })
         .await;
+    }
+}
+
+/// With others in line, and in each mode that the store has.
+pub async fn one_holder_is_told_as_an_inspection_shows_it(subject: &dyn Subject) {
+    let case = Case::new(subject, "one holder");
+    let (one, two) = (case.process().await, case.process().await);
+    let Capabilities { shared, permits, .. } = one.capabilities();
+    let (alone, one_of_one) = (Mode::Exclusive, Mode::Permit { of: 1 });
+    let modes =
+        [(true, alone, alone), (shared, Mode::Shared, alone), (permits, one_of_one, one_of_one)];
+    for (_, held, wanted) in modes.into_iter().filter(|(is_served, ..)| *is_served) {
+        assert_eq!(two.holder().await, None);
+        let mut holder = one.claim_in(held, "the holder");
+        holder.takes().await;
+        let mut waiter = two.claim_in(wanted, "a waiter");
+        waiter.is_blocked().await;
+        let told = two.holder().await.expect("it is held");
+        let seen = two.inspect().await.holders;
+        let shown = |holder: &Holder| {
+            (holder.claim.clone(), holder.mode, holder.token, holder.about.clone())
+        };
+        assert_eq!(seen.iter().map(shown).collect::<Vec<_>>(), [shown(&told)]);
+        waiter.withdrawal().await;
+        holder.releases().await;
+        case.is_free(&one).await;
     }
 }

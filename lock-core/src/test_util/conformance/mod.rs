@@ -9,7 +9,7 @@
 //! - `push`: being told.
 //! - `revoke`: being asked to give the key up.
 //! - `force`: having the key taken away.
-//! - `list`: which keys are busy.
+//! - `list`: which keys are busy, and who holds one.
 //! - `modes`: sharing the key.
 //! - `election`: who leads, and those who follow.
 //! - `blocked`: runtimes that do not come to run anything.
@@ -78,6 +78,7 @@ macro_rules! __conformance_properties {
             a_key_is_taken_from_its_holder_ahead_of_the_line
             a_key_is_taken_from_all_who_share_it
             the_busy_keys_of_all_processes_are_listed
+            one_holder_is_told_as_an_inspection_shows_it
             readers_hold_a_key_together_and_a_writer_alone
             a_reader_behind_a_writer_waits_for_it
             readers_that_stand_together_are_let_in_together

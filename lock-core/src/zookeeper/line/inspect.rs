@@ -94,6 +94,30 @@ pub(in crate::zookeeper) async fn inspect(
     Ok(Inspection::new(holders, waiters))
 }
 
+/// A holder of a key, without who waits.
+pub(in crate::zookeeper) async fn first_holder(
+    sessions: &Arc<Sessions>,
+    key: &Key,
+) -> Result<Option<Holder>, Fault> {
+    let directory = directory(sessions, key)?;
+    let until = clock::now().plus(REQUEST_WITHIN);
+    let (session, found) = find(sessions, &directory, until).await?;
+    if let Some(place) = Line::of(&found.children).holders().first() {
+        let said = read(&session, &directory, [place.name()].into_iter(), until).await?;
+        let Some((name, said)) = said.into_iter().next() else { return Ok(None) };
+        let claim = names::claimant(name);
+        let token = token(&session, sessions, key, &claim, said.as_ref(), until).await?;
+        let mode = if place.shares { Mode::Shared } else { Mode::Exclusive };
+        let about = said.map(|(data, _)| about::shown(&data));
+        return Ok(Some(holder(claim, token, about).with_mode(mode)));
+    }
+    let leases = Permits::of(&found.leases);
+    let first = leases.names().iter().copied().take(1);
+    let said = read(&session, &names::leases(&directory), first, until).await?;
+    let limit = found.limit();
+    Ok(said.into_iter().next().map(|(name, said)| permit(name, said.as_ref(), limit)))
+}
+
 /// The keys with somebody in their line, or that of their permits. Directories stay for a while, so
 /// each is looked into.
 pub(in crate::zookeeper) async fn list(
@@ -143,12 +167,8 @@ async fn inspect_permits(
     let wishes = read(session, &names::locks(directory), names, until).await?;
     let of = found.limit();
     let first = holders.len();
-    for (name, said) in leases.into_iter().take(of as usize) {
-        let of = Permit::of(name).map_or(of, |permit| permit.of);
-        let token = said.as_ref().and_then(|(_, stat)| tokens(czxid(stat), u32::MAX).last());
-        let about = said.as_ref().map(|(data, _)| about::shown(data));
-        holders.push(holder(names::claimant(name), token, about).with_mode(Mode::Permit { of }));
-    }
+    let leases = leases.into_iter().take(of as usize);
+    holders.extend(leases.map(|(name, said)| permit(name, said.as_ref(), of)));
     for (name, said) in wishes {
         let claim = names::claimant(name);
         // It has its permit, and lets go of the mutex.
@@ -160,6 +180,14 @@ async fn inspect_permits(
         waiters.push(waiter(claim, about).with_mode(Mode::Permit { of }));
     }
     Ok(())
+}
+
+/// A permit of so many, unless its own name says how many there are.
+fn permit(name: &str, said: Option<&(Vec<u8>, Stat)>, of: u32) -> Holder {
+    let of = Permit::of(name).map_or(of, |permit| permit.of);
+    let token = said.and_then(|(_, stat)| tokens(czxid(stat), u32::MAX).last());
+    let about = said.map(|(data, _)| about::shown(data));
+    holder(names::claimant(name), token, about).with_mode(Mode::Permit { of })
 }
 
 fn holder(claim: String, token: Option<u64>, about: Option<String>) -> Holder {

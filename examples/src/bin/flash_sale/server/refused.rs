@@ -69,7 +69,8 @@ impl IntoResponse for Refused {
                     true => StatusCode::SERVICE_UNAVAILABLE,
                     false => StatusCode::INTERNAL_SERVER_ERROR,
                 };
-                (status, error.to_string()).into_response()
+                eprintln!("flash-sale: a purchase: {error}");
+                (status, "the purchase was not done").into_response()
             }
             Self::Database(error) => {
                 eprintln!("flash-sale: the database: {error}");

@@ -229,6 +229,7 @@ impl Fleet {
                     assert!(!asking && !leaving);
                     open.leaving = open.claim.take().map(|(claim, _)| (claim, reply));
                 }
+                Step::Inspect => {}
                 Step::Forget => open.claim = None,
                 Step::Wait { until, .. } => {
                     assert!(until.is_none_or(|until| until > self.now), "it waits for what was");

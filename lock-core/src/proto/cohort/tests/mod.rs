@@ -4,7 +4,7 @@
 //! - `tables`: single moments. `histories`: random histories.
 //! - `admit`: refusals. `waits`: how waits end. `tries`: tries that must not stand in line.
 //! - `guards`: several guards of one hold. `told`: news for a holder.
-//! - `asked`: leases that were asked for. `elsewhere`: another server in the place of one.
+//! - `rival`: the holder elsewhere. `asked`: leases that were asked for. `elsewhere`: another server in the place of one.
 //! - `fleet`: several processes and one register of the key.
 
 mod admit;
@@ -13,6 +13,7 @@ mod elsewhere;
 mod fleet;
 mod guards;
 mod histories;
+mod rival;
 mod store;
 mod tables;
 mod told;

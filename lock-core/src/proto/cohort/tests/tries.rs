@@ -37,7 +37,7 @@ impl Tries {
                 match self.cohort.step(lane, self.now, asking, leaves, &mut fx) {
                     Step::Open(_) => opened += 1,
                     Step::Leave { .. } => leaves = true,
-                    Step::Forget => {}
+                    Step::Forget | Step::Inspect => {}
                     Step::Wait { .. } | Step::Stop => break,
                     step => panic!("{step:?}"),
                 }

@@ -57,6 +57,8 @@ pub(super) struct World {
     pub(super) leaving: Option<Option<u32>>,
     /// The leases of the claims that were opened.
     pub(super) opened: Vec<Duration>,
+    /// When the store was asked who holds the key.
+    pub(super) inspected: Vec<Instant>,
     /// A grant is good for this part of the lease of its claim.
     pub(super) part: u32,
     /// A renewal that was sent for those in line is being answered.
@@ -124,6 +126,7 @@ impl World {
             asking: None,
             leaving: None,
             opened: Vec::new(),
+            inspected: Vec::new(),
             part: 1,
             refilled: false,
             waiting: VecDeque::new(),
@@ -401,6 +404,7 @@ impl World {
                     (self.leaving, self.wanted) = (Some(reply), None);
                     (self.revoked, self.spent) = (false, false);
                 }
+                Step::Inspect => self.inspected.push(self.now),
                 Step::Forget => assert!(!asking),
                 Step::Wait { until, listen } => {
                     (self.wait, self.listens) = (Some(until), listen);

@@ -4,7 +4,7 @@
 --    each with the ms that it has left}
 local call = redis.call
 local value = call('GET', KEYS[1])
-local waiters = call('LRANGE', KEYS[2], 0, ARGV[1] - 1)
+local waiters = ARGV[1] ~= '0' and call('LRANGE', KEYS[2], 0, ARGV[1] - 1) or {}
 local due, holders = {}, {}
 for n, owner in ipairs(waiters) do
   local at = redis.pcall('HGET', KEYS[3], owner)
