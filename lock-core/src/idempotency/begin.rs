@@ -146,6 +146,7 @@ impl Begin<'_> {
         let &Self { shared, options, id, fingerprint } = self;
         let (answer, answered) = oneshot::channel();
         let (lead, watched) = (LeadInHand::new(lead), Run::begins(id, guard.token()));
+        let guard = Arc::new(guard);
         let _kept = Kept::one_more(&shared.tasks);
         let task =
             Task { shared: shared.clone(), options, id, fingerprint, guard, lead, watched, _kept };

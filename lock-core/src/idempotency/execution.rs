@@ -1,6 +1,8 @@
 //! An execution in hand.
 
 use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,9 +13,10 @@ use super::repeat::STORE_WITHIN;
 use super::single_flight::End;
 #[cfg(feature = "sql")]
 use super::written::{Destination, InDoubt, Verdict};
+use crate::backend::io::Home;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::{LockHandle, MultiLost};
-use crate::ground::clock;
+use crate::engine::{LockGuard, LockHandle, MultiLost};
+use crate::ground::{Plus as _, clock};
 use crate::records::{Outcome, RecordId};
 use crate::token::FencingToken;
 
@@ -51,7 +54,21 @@ pub(super) enum Finish {
 }
 
 /// How much longer than the task takes at most its answer may be on its way.
-pub(super) const ANSWER_MARGIN: Duration = Duration::from_millis(500);
+const ANSWER_MARGIN: Duration = Duration::from_millis(500);
+
+/// The answer of a task, in the time that it has at most. The task may be in another runtime, and that
+/// one may be blocked; and the caller may have none.
+pub(super) async fn in_answer_time<A>(answer: impl Future<Output = A>) -> Option<A> {
+    let within = STORE_WITHIN + ANSWER_MARGIN;
+    if clock::runtime().is_some() {
+        return tokio::time::timeout(within, answer).await.ok();
+    }
+    match Home::shared() {
+        Ok(home) => home.timeout_at(clock::now().plus(within), answer).await.ok(),
+        // Without a thread for a timer there is nothing to wait by.
+        Err(_) => Some(answer.await),
+    }
+}
 
 /// The right to run once. It is the holder of the lock on its record, whose lease is renewed as
 /// long as this lives.
@@ -63,6 +80,9 @@ pub(super) const ANSWER_MARGIN: Duration = Duration::from_millis(500);
 pub struct Execution {
     id: RecordId,
     handle: LockHandle,
+    /// That of the task as well, which lets go of it in the end. Where the runtime of that is gone, the
+    /// lock is held until this is dropped.
+    guard: Option<Arc<LockGuard>>,
     pub(super) replaced: Option<FencingToken>,
     /// The task listens at the other end.
     finish: Option<oneshot::Sender<Finish>>,
@@ -79,14 +99,15 @@ pub struct Execution {
 impl Execution {
     pub(super) fn new(
         id: RecordId,
-        handle: LockHandle,
+        guard: Arc<LockGuard>,
         replaced: Option<FencingToken>,
         finish: oneshot::Sender<Finish>,
         #[cfg(feature = "sql")] place: Destination,
     ) -> Self {
         Self {
             id,
-            handle,
+            handle: guard.handle(),
+            guard: Some(guard),
             replaced,
             finish: Some(finish),
             is_handed_over: false,
@@ -227,6 +248,8 @@ impl Execution {
 
     /// Tells the task; `false` if it is gone.
     pub(super) fn say(&mut self, how: Finish) -> bool {
+        // First: the end of the task is that of the lock.
+        self.guard = None;
         self.finish.take().is_some_and(|finish| finish.send(how).is_ok())
     }
 
@@ -260,15 +283,14 @@ impl Ending {
     /// The result, as far as it is known in time.
     pub(super) async fn in_time(&mut self) -> Result<(), CompleteError> {
         let word = self.words.recv();
-        // The task may be in another runtime, and that one may be blocked.
-        let word = match clock::runtime() {
-            Some(_) => tokio::time::timeout(STORE_WITHIN + ANSWER_MARGIN, word).await,
-            None => Ok(word.await),
-        };
-        word.unwrap_or_else(|_| {
-            Some(Err(self.unavailable("the runtime that keeps this execution does not answer")))
-        })
-        .unwrap_or_else(|| Err(self.unavailable("the runtime that kept this execution is gone")))
+        in_answer_time(word)
+            .await
+            .unwrap_or_else(|| {
+                Some(Err(self.unavailable("the runtime that keeps this execution does not answer")))
+            })
+            .unwrap_or_else(
+                || Err(self.unavailable("the runtime that kept this execution is gone")),
+            )
     }
 
     /// The result in the end; `None` where there was no other word.

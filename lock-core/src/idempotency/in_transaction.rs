@@ -10,7 +10,7 @@ use sqlx::Transaction;
 use tokio::sync::oneshot;
 
 use super::error::CompleteError;
-use super::execution::{ANSWER_MARGIN, Execution, Finish};
+use super::execution::{Execution, Finish, in_answer_time};
 use super::repeat::{Repeat, STORE_WITHIN};
 use super::single_flight::End;
 use super::task::Task;
@@ -161,11 +161,7 @@ impl Execution {
         if !self.say(Finish::Settle(InDoubt { outcome, lives_until }, verdict)) {
             return None;
         }
-        let answer = match clock::runtime() {
-            Some(_) => tokio::time::timeout(STORE_WITHIN + ANSWER_MARGIN, answer).await.ok()?,
-            None => answer.await,
-        };
-        answer.ok()?.ok()
+        in_answer_time(answer).await?.ok()?.ok()
     }
 }
 

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::error::BeginError;
+use super::repeat::STORE_WITHIN;
 use crate::ground::clock;
 use crate::records::{Fingerprint, Outcome, RecordId};
 
@@ -113,7 +114,8 @@ impl SingleFlights {
         let given_up = async {
             match deadline {
                 Some(deadline) => clock::sleep_until(deadline).await,
-                None => flight.has_looked().await,
+                // Its runtime may be blocked.
+                None => drop(tokio::time::timeout(STORE_WITHIN, flight.has_looked()).await),
             }
         };
         tokio::select! {

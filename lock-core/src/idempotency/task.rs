@@ -40,7 +40,8 @@ pub(super) struct Task {
     pub(super) options: Options,
     pub(super) id: RecordId,
     pub(super) fingerprint: Fingerprint,
-    pub(super) guard: LockGuard,
+    /// That of the execution as well: its work may outlive the runtime of this task.
+    pub(super) guard: Arc<LockGuard>,
     pub(super) lead: LeadInHand,
     pub(super) watched: Run,
     pub(super) _kept: Kept,
@@ -189,7 +190,7 @@ impl Task {
         let (finish, finished) = oneshot::channel();
         let execution = Execution::new(
             self.id,
-            self.guard.handle(),
+            self.guard.clone(),
             replaced,
             finish,
             #[cfg(feature = "sql")]

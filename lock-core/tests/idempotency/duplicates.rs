@@ -1,5 +1,7 @@
 //! Requests that come while another one runs.
 
+use std::pin::pin;
+
 use bytes::Bytes;
 use lock_core::error::ConnectError;
 use lock_core::idempotency::{Begun, Duplicates, Fingerprint, Idempotency, MemoryRecords, Scope};
@@ -275,5 +277,20 @@ async fn an_execution_is_alone_whatever_mode_the_client_has() -> Test {
         execution.complete(Bytes::from_static(b"done")).await?;
         assert_eq!(replay(&other).await, "done");
     }
+    Ok(())
+}
+
+/// As one whose runtime computes.
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_that_does_not_wait_has_its_answer_in_time_though_its_leader_stands_still()
+-> Test {
+    let stage = Stage::new();
+    stage.script.next(RecordVerb::Peek, Act::Never);
+    let mut leader = pin!(begin(&stage.once));
+    assert!(futures_util::poll!(leader.as_mut()).is_pending());
+    let since = Instant::now();
+    let begun = begin(&rejecting(&stage.once)).await?;
+    assert!(matches!(begun, Begun::InFlight { .. }), "{begun:?}");
+    assert_after(since, secs(2));
     Ok(())
 }

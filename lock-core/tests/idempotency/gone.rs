@@ -1,16 +1,21 @@
 //! Records that are gone before their time, and stores that come back late.
 
 use bytes::Bytes;
-use lock_core::FencingToken;
 use lock_core::backend::FaultKind;
 use lock_core::error::LossReason;
-use lock_core::idempotency::{Begun, OnUnknown, Outcome, RecordStore, Scope};
+use lock_core::idempotency::{
+    Begun, Idempotency, MemoryRecords, OnUnknown, Outcome, RecordStore, Scope,
+};
+use lock_core::options::Background;
 use lock_core::test_util::records::RecordVerb::{Abort, Claim, Complete};
 use lock_core::test_util::{Act, Verb};
+use lock_core::{FencingToken, LockClient};
+use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Stage, Test, assert_after, begin, ms, rejecting, replay, run, secs, settle, spawned, waiting,
+    ASKED, Stage, Test, assert_after, begin, ms, rejecting, replay, run, secs, settle, spawned,
+    waiting,
 };
 
 const DOWN: Act = Act::Err(FaultKind::Transient);
@@ -239,4 +244,44 @@ fn who_ends_an_execution_is_answered_though_its_keeper_is_stuck() {
     assert!(error.is_unavailable(), "{error}");
     assert!(error.to_string().contains("does not answer"), "{error}");
     drop(kept);
+}
+
+/// A service with a lock client of its own thread, as one over a network has.
+async fn on_a_thread() -> Idempotency {
+    let locks = LockClient::builder("memory:").background(Background::Thread);
+    let locks = locks.connect().await.expect("a client");
+    rejecting(&Idempotency::new("tests", locks, MemoryRecords::new()))
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// As work on a thread that outlives the runtime in which it was begun.
+#[test]
+fn an_execution_whose_runtime_has_ended_holds_its_lock_until_it_is_over() {
+    let (first, second) = (runtime(), runtime());
+    let once = second.block_on(on_a_thread());
+    let execution = first.block_on(run(&once));
+    drop(first);
+    assert!(execution.handle().is_held());
+    let begun = second.block_on(begin(&once)).expect("an answer");
+    assert!(matches!(begun, Begun::InFlight { .. }), "{begun:?}");
+    let token = execution.token();
+    let error = second.block_on(execution.complete(Bytes::from_static(b"late"))).unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    let next = second.block_on(waiting(&once, secs(20)).begin(&Scope::of("tenant"), b"key", ASKED));
+    let Ok(Begun::Run(next)) = next else { panic!("{next:?}") };
+    assert_eq!(next.replaced(), Some(token));
+    second.block_on(next.abort()).expect("it is the latest");
+}
+
+/// Its task is kept by a runtime that nobody drives.
+#[test]
+fn an_end_is_told_in_time_to_a_caller_without_a_runtime() {
+    let mut undriven = tokio::runtime::Builder::new_current_thread();
+    let undriven = undriven.enable_all().build().unwrap();
+    let execution = undriven.block_on(async { run(&on_a_thread().await).await });
+    let ended = futures_executor::block_on(execution.complete(Bytes::from_static(b"paid")));
+    assert!(ended.unwrap_err().is_unavailable());
 }

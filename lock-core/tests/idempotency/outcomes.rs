@@ -178,13 +178,12 @@ async fn lock_and_record_live_as_long_as_the_execution() -> Test {
 #[tokio::test(start_paused = true)]
 async fn an_execution_that_died_is_run_again_under_a_greater_token_or_refused() -> Test {
     let stage = Stage::new();
-    let records = stage.records.clone();
-    let lost = process(&stage.lock_store, records);
+    let (locks, records) = (stage.lock_store.clone(), stage.records.clone());
     // The process dies: its runtime ends, and its lock with the lease.
     let (token, execution) = std::thread::spawn(move || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build().expect("a runtime");
-        let execution = runtime.block_on(run(&lost));
+        let execution = runtime.block_on(async { run(&process(&locks, records)).await });
         (execution.token(), execution)
     })
     .join()
