@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -17,8 +17,9 @@ pub(super) const SUPER_DIGEST: &str = "super:vmSeKGhrQGyoqcqB+GELkchxwxg=";
 /// How long one request may take: 5 s. The client itself waits without bound for a connection.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// How often a session is asked for.
-const TRIES: u32 = 3;
+/// How long a session is asked for, and the pause between two tries.
+const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A session with every right, on a runtime of its own: it works while the test's runtime is
 /// blocked or its clock is paused, and may be used from inside a runtime.
@@ -34,18 +35,20 @@ impl Admin {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let connecting = async move {
-            let mut tries = 1;
+            let began = Instant::now();
             loop {
                 let connector = Client::connector().with_auth("digest", SUPER).with_fail_eagerly();
                 let connector = connector.with_session_timeout(Duration::from_secs(60));
                 match connector.connect(&addr.to_string()).await {
-                    // A server on a busy machine may be late for once.
-                    Err(Error::NoHosts) if tries < TRIES => tries += 1,
+                    // A server on a busy machine may be late for some seconds.
+                    Err(Error::NoHosts) if began.elapsed() < CONNECT_WITHIN => {
+                        tokio::time::sleep(PAUSE).await;
+                    }
                     answer => return answer,
                 }
             }
         };
-        match block_on(&runtime, connecting) {
+        match block_on(&runtime, CONNECT_WITHIN + LIMIT, connecting) {
             Ok(client) => Ok(Admin { client, runtime: Some(runtime) }),
             Err(error) => {
                 // As when it is dropped: it must not wait for its end inside another runtime.
@@ -72,7 +75,7 @@ impl Admin {
         W: FnOnce(Client) -> F,
     {
         let runtime = self.runtime.as_ref().expect("taken on drop only");
-        block_on(runtime, work(self.client.clone()))
+        block_on(runtime, LIMIT, work(self.client.clone()))
     }
 }
 
@@ -86,14 +89,14 @@ impl Drop for Admin {
 }
 
 /// `Runtime::block_on` that is allowed inside another runtime, and bounded.
-fn block_on<T, F>(runtime: &Runtime, work: F) -> Result<T, Error>
+fn block_on<T, F>(runtime: &Runtime, limit: Duration, work: F) -> Result<T, Error>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, Error>> + Send + 'static,
 {
     let (answer, answered) = mpsc::sync_channel(1);
     runtime.spawn(async move {
-        let _ = answer.send(timeout(LIMIT, work).await.unwrap_or(Err(Error::Timeout)));
+        let _ = answer.send(timeout(limit, work).await.unwrap_or(Err(Error::Timeout)));
     });
     answered.recv().expect("the work did not panic")
 }

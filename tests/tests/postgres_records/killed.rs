@@ -141,6 +141,12 @@ async fn at_each_request(mode: &'static str, action: Action) {
         let tries = chunk.iter().map(|request| killed_at(mode, *request, action));
         happened.extend(futures_util::future::join_all(tries).await);
     }
+    // A process on a busy machine may make some requests more than the one that was counted.
+    for request in requests..requests + 10 {
+        if !happened.contains(&true) {
+            happened.push(killed_at(mode, request, action).await);
+        }
+    }
     assert!(happened.contains(&true) && happened.contains(&false), "{mode}: {happened:?}");
 }
 

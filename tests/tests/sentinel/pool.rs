@@ -30,7 +30,8 @@ async fn a_pool_follows_a_switch_and_waits_for_replicas() {
     let new = set.failover().await;
     let start = Stopwatch::start();
     let guard = locks.lock("more").await.unwrap();
-    assert!(start.own() < FOLLOWED_WITHIN, "{:?}", start.elapsed());
+    // The old master may take a request with it, whose time is 2 s.
+    assert!(start.own() < FOLLOWED_WITHIN + ms(2_000), "{:?}", start.elapsed());
     assert!(guard.is_held() && set.server(new).key("lock:{more}").is_some());
     assert!(held.is_held());
     guard.release().await.unwrap();
