@@ -28,8 +28,8 @@ use tokio::sync::oneshot;
 /// Waits for a future on this thread, which stands still meanwhile.
 ///
 /// The work of the future is done on this thread: the work of a `run` may block it as it likes. Holds
-/// are renewed meanwhile, as a client does that on a thread of its own. A client of `memory:` that
-/// was made inside of a runtime is a task there, and stands still with it.
+/// are renewed meanwhile, as a client does that on a thread of its own: one of `memory:` has it from
+/// the first such wait on.
 ///
 /// # Panics
 ///

@@ -34,6 +34,9 @@ static GLOBAL: OnceLock<LockClient> = OnceLock::new();
 
 /// A client of one lock store. Cheap to clone; all clones share one connection and one line per
 /// key.
+///
+/// A client does not survive a `fork`: the child has none of the threads that serve it, and an acquire
+/// there may never return. Make the client in the child.
 #[doc(alias = "mutex")]
 #[derive(Debug, Clone)]
 pub struct LockClient {

@@ -60,6 +60,9 @@ pub enum Background {
     /// threads of this library all the same, and no such task is begun there: where a store's thread
     /// has something to be done, it is the runtime that the client was made in.
     ///
+    /// A caller who waits without a runtime has it on the thread of [`Thread`](Self::Thread), from then
+    /// on.
+    ///
     /// # A paused clock
     ///
     /// It is for stores in this process: `memory:`, and a backend of your own without I/O. Over a

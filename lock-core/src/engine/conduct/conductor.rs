@@ -8,12 +8,16 @@
 //! is held for a short time. A key whose callers are all blocked is served all the same.
 //!
 //! It runs on a thread of its own, with a small runtime of its own, so that nothing an application
-//! does to its runtimes holds it up. Or it is a task of the caller's runtime, see [`Background`].
+//! does to its runtimes holds it up. Or it is a task of the caller's runtime, see [`Background`]. A
+//! task moves to the thread for good with the first caller who waits without a runtime: nobody knows
+//! who drives the one that the task is in.
 
 use std::cmp::Ordering as Order;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
+use std::iter::once_with;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -61,12 +65,13 @@ pub(in crate::engine) struct Conductor<K> {
     /// It is on a thread: its timers serve every caller.
     on_thread: AtomicBool,
     work: Mutex<Work<K>>,
-    poked: Arc<Notify>,
 }
 
 #[derive(Debug)]
 struct Work<K> {
     runner: Runner,
+    /// That of whoever is the conductor. Who has another one was relieved.
+    post: Arc<Post>,
     /// Keys to be polled now.
     wanted: Vec<Arc<K>>,
     /// Keys by the time at which to look at them; each is here once at most, as it knows itself.
@@ -109,6 +114,53 @@ impl<K> PartialEq for Due<K> {
 
 impl<K> Eq for Due<K> {}
 
+/// What a conductor has in common with those who start and poke it.
+#[derive(Debug, Default)]
+struct Post {
+    poked: Notify,
+    stage: Mutex<Stage>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    // ## Offered => (Taken | Deserted | Ended)
+    /// A runtime was asked to run it, and may refuse.
+    #[default]
+    Offered,
+    // ## Taken => (Deserted | Ended)
+    /// Whoever started it has gone on, and does not look here again.
+    Taken,
+    /// Its runtime is over, and dropped it.
+    Deserted,
+    /// It had nothing left to do.
+    Ended,
+}
+
+impl Post {
+    /// Whether the runtime that it was offered to has run it, or will.
+    fn is_taken(&self) -> bool {
+        let mut stage = lock(&self.stage);
+        if *stage == Stage::Offered {
+            *stage = Stage::Taken;
+        }
+        *stage != Stage::Deserted
+    }
+
+    fn ends(&self) {
+        *lock(&self.stage) = Stage::Ended;
+    }
+
+    /// It is dropped; whether nobody else sees to its keys.
+    fn is_deserted(&self) -> bool {
+        let mut stage = lock(&self.stage);
+        let is_taken = *stage == Stage::Taken;
+        if *stage != Stage::Ended {
+            *stage = Stage::Deserted;
+        }
+        is_taken
+    }
+}
+
 #[derive(Debug, Default)]
 enum Runner {
     #[default]
@@ -127,7 +179,6 @@ impl<K: Kept> Conductor<K> {
             sweep: Sweep::new(),
             on_thread: AtomicBool::new(false),
             work: Mutex::new(Work::new()),
-            poked: Arc::default(),
         }
     }
 
@@ -145,7 +196,8 @@ impl<K: Kept> Conductor<K> {
     /// of the caller, and would be blocked with it.
     pub(in crate::engine) fn serves_here(&self) -> bool {
         if self.on_thread.load(Ordering::Acquire) {
-            return true;
+            // The clock of a runtime may be a test's.
+            return !self.is_inline() || clock::runtime().is_none();
         }
         let here = Handle::try_current().ok().map(|here| here.id());
         match &self.work().runner {
@@ -155,12 +207,18 @@ impl<K: Kept> Conductor<K> {
         }
     }
 
-    fn is_gone(&self) {
+    /// Whoever had this post is gone with its runtime; whether that was the conductor.
+    fn is_gone(&self, post: &Arc<Post>) -> bool {
         let mut work = self.work();
+        if !work.is_at(post) {
+            return false;
+        }
+        self.on_thread.store(false, Ordering::Release);
         (work.runner, work.is_turning) = (Runner::Nowhere, false);
-        let wanted = std::mem::take(&mut work.wanted);
+        let wanted = mem::take(&mut work.wanted);
         drop((work, wanted));
         self.sweep.forget();
+        true
     }
 
     fn work(&self) -> MutexGuard<'_, Work<K>> {
@@ -194,22 +252,15 @@ impl<K: Kept> Conductor<K> {
     /// Sees to it that the young keys are swept up by then. Where nobody can, all who wait for one
     /// are told so.
     pub(in crate::engine) fn sweep_by(self: &Arc<Self>, at: Instant) {
-        if self.sweep.ask(self.nanos(at))
-            && let Err(error) = self.poke()
-        {
-            // The next one tries to start it again.
-            self.sweep.forget();
-            // Also those who came meanwhile, and found that a sweep was asked for.
-            for cell in self.registry.cells() {
-                cell.is_unserved(&error);
-            }
+        if self.sweep.ask(self.nanos(at)) {
+            self.poke_or_tell();
         }
     }
 
     /// Polls a key that nobody else polls.
     pub(in crate::engine) fn take_on(self: &Arc<Self>, cell: &Arc<K>) {
         self.work().wanted.push(cell.clone());
-        self.begin_for(cell);
+        self.poke_or_tell();
     }
 
     /// Looks at a key by then at the latest.
@@ -220,7 +271,7 @@ impl<K: Kept> Conductor<K> {
             let is_gone = matches!(work.runner, Runner::Nowhere);
             drop(work);
             if is_gone {
-                self.begin_for(cell);
+                self.poke_or_tell();
             }
             return;
         }
@@ -230,7 +281,7 @@ impl<K: Kept> Conductor<K> {
         work.due.insert(Due { at, cell: cell.clone() });
         drop(work);
         if is_first {
-            self.begin_for(cell);
+            self.poke_or_tell();
         }
     }
 
@@ -240,13 +291,19 @@ impl<K: Kept> Conductor<K> {
         work.unwatch(cell);
         if matches!(work.runner, Runner::Task(_)) && !work.is_turning {
             // It may end.
-            self.poked.notify_one();
+            work.post.poked.notify_one();
         }
     }
 
-    fn begin_for(self: &Arc<Self>, cell: &Arc<K>) {
+    /// Makes it look again. Where it cannot be started, all who wait for it are told so, also those who
+    /// came meanwhile and took it for started.
+    fn poke_or_tell(self: &Arc<Self>) {
         if let Err(error) = self.poke() {
-            cell.is_unserved(&error);
+            // The next one tries to start it again.
+            self.sweep.forget();
+            for cell in self.registry.cells() {
+                cell.is_unserved(&error);
+            }
         }
     }
 
@@ -254,73 +311,121 @@ impl<K: Kept> Conductor<K> {
     fn poke(self: &Arc<Self>) -> io::Result<()> {
         let work = self.work();
         if let Runner::Nowhere = work.runner {
-            return self.start(work).map(drop);
+            return self.start(work);
         }
-        let is_awake = work.is_turning;
+        let asleep = (!work.is_turning).then(|| work.post.clone());
         drop(work);
-        if !is_awake {
-            self.poked.notify_one();
+        if let Some(post) = asleep {
+            post.poked.notify_one();
         }
         Ok(())
     }
 
-    fn start(self: &Arc<Self>, mut work: MutexGuard<'_, Work<K>>) -> io::Result<Handle> {
+    /// The application's runtimes that it may be a task of, the better one first: none where it is on
+    /// a thread, or the caller has none.
+    fn runtimes(&self) -> impl Iterator<Item = Handle> {
+        let is_task = self.is_inline() && !self.on_thread.load(Ordering::Acquire);
+        let here = clock::runtime().filter(|_| is_task);
+        let home = here.as_ref().and(self.home.clone());
         // A store's own thread wakes whoever waits for an answer. Nothing of an application's is to
         // be done there.
-        let here = || {
-            let here = clock::runtime().filter(|_| !own_thread::is_here());
-            here.or_else(|| self.home.clone())
-        };
-        let running = |stage| Running { conductor: Arc::downgrade(self), stage };
-        let poked = self.poked.clone();
-        if let Some(runtime) = here().filter(|_| self.on == Background::Runtime) {
-            work.runner = Runner::Task(runtime.clone());
-            // A runtime that is ending drops the task here and now, which ends in `Running`.
+        here.filter(|_| !own_thread::is_here()).into_iter().chain(home)
+    }
+
+    /// Whether it is to be a task of the caller's runtime, or there is none: the next caller who has one
+    /// starts it there. A runtime that ends is no reason for a thread, whose clock is another.
+    fn waits_for_a_runtime(&self) -> bool {
+        let is_task = self.is_inline() && !self.on_thread.load(Ordering::Acquire);
+        is_task && !own_thread::is_here() && clock::runtime().is_some()
+    }
+
+    fn start<'a>(self: &'a Arc<Self>, mut work: MutexGuard<'a, Work<K>>) -> io::Result<()> {
+        for runtime in self.runtimes() {
+            let post = Arc::default();
+            work.is_replaced_by(Runner::Task(runtime.clone()), &post);
+            // A runtime that is ending drops the task here and now, and that needs the mutex.
             drop(work);
-            drop(runtime.spawn(running(Stage::New).conduct(poked)));
-            return Ok(runtime);
+            drop(runtime.spawn(Running::at(&post, self).conduct()));
+            if post.is_taken() {
+                return Ok(());
+            }
+            work = self.work();
+            if !work.is_at(&post) {
+                // Others have started it meanwhile.
+                return Ok(());
+            }
+            work.runner = Runner::Nowhere;
         }
+        if self.waits_for_a_runtime() {
+            self.sweep.forget();
+            return Ok(());
+        }
+        self.start_thread(work).map(drop)
+    }
+
+    /// Goes on there, wherever it was before.
+    fn start_thread(self: &Arc<Self>, mut work: MutexGuard<'_, Work<K>>) -> io::Result<Handle> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
+        let post = Arc::default();
         // Without a thread it is dropped here, under the mutex.
-        let running = running(Stage::Unplaced);
+        let running = Running::at(&post, self);
         let conduct = move || async move {
             let _here = background::enter();
-            running.conduct(poked).await;
+            running.conduct().await;
         };
         let handle = own_thread::start("lock-conductor", runtime, conduct)?;
-        work.runner = Runner::Thread(handle.clone());
+        work.is_replaced_by(Runner::Thread(handle.clone()), &post);
+        post.is_taken();
         self.on_thread.store(true, Ordering::Release);
         Ok(handle)
     }
 
-    /// A runtime for what is polled outside of any; `None` where there is none to be had.
-    pub(in crate::engine) fn runtime(self: &Arc<Self>) -> Option<Handle> {
+    /// A runtime for what is polled outside of any; `None` where there is none to be had. For a caller
+    /// who `waits` it is that of a thread of ours, if it can be.
+    pub(in crate::engine) fn runtime(self: &Arc<Self>, waits: bool) -> Option<Handle> {
         let work = self.work();
-        match &work.runner {
-            Runner::Thread(runtime) | Runner::Task(runtime) => Some(runtime.clone()),
-            Runner::Nowhere if self.home.is_some() && self.is_inline() => self.home.clone(),
-            Runner::Nowhere => self.start(work).ok(),
+        let theirs = match &work.runner {
+            Runner::Thread(runtime) => return Some(runtime.clone()),
+            Runner::Task(runtime) => Some(runtime.clone()),
+            Runner::Nowhere => self.home.clone().filter(|_| self.is_inline()),
+        };
+        match theirs {
+            Some(theirs) if !waits => Some(theirs),
+            theirs => self.start_thread(work).ok().or(theirs),
         }
     }
 
-    /// Runs what no key waits for.
+    /// Runs what no key waits for. Without any runtime the claim ends with its lease.
     pub(in crate::engine) fn spawn(
         self: &Arc<Self>,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        let here = clock::runtime().filter(|_| self.is_here());
-        // Without any runtime the claim ends with its lease.
-        if let Some(runtime) = here.or_else(|| self.runtime()) {
-            drop(runtime.spawn(work));
+        let work = Arc::new(Mutex::new(Some(work)));
+        let ours = || (!self.waits_for_a_runtime()).then(|| self.runtime(true)).flatten();
+        for runtime in self.runtimes().chain(once_with(ours).flatten()) {
+            let offered = work.clone();
+            let task = runtime.spawn(async move {
+                let work = lock(&offered).take();
+                if let Some(work) = work {
+                    work.await;
+                }
+            });
+            // A runtime that is ending drops it here and now, unpolled.
+            if !task.is_finished() || lock(&work).is_none() {
+                return;
+            }
         }
     }
 
     /// Looks at what is due; says when to look again, `None` if there is nothing to wait for.
-    fn turn(&self) -> Option<Instant> {
+    fn turn(&self, post: &Arc<Post>) -> Option<Instant> {
         let now = clock::now();
         let nanos = self.nanos(now);
         let mut work = self.work();
-        let mut cells = std::mem::take(&mut work.wanted);
+        if !work.is_at(post) {
+            return None;
+        }
+        let mut cells = mem::take(&mut work.wanted);
         while cells.len() < TURN_MAX
             && work.due.first().is_some_and(|first| first.at <= nanos)
             && let Some(Due { cell, .. }) = work.due.pop_first()
@@ -344,6 +449,9 @@ impl<K: Kept> Conductor<K> {
             }
         }
         let mut work = self.work();
+        if !work.is_at(post) {
+            return None;
+        }
         work.is_turning = false;
         if !work.wanted.is_empty() {
             return Some(now);
@@ -353,9 +461,12 @@ impl<K: Kept> Conductor<K> {
     }
 
     /// Whether there is nothing left to do for a task, which ends with that; a thread ends with its
-    /// client.
-    fn may_end(&self) -> bool {
+    /// client. One that was relieved ends as well.
+    fn may_end(&self, post: &Arc<Post>) -> bool {
         let mut work = self.work();
+        if !work.is_at(post) {
+            return true;
+        }
         if !matches!(work.runner, Runner::Task(_)) || !work.wanted.is_empty() {
             return false;
         }
@@ -372,7 +483,17 @@ impl<K: Kept> Conductor<K> {
 impl<K: Kept> Work<K> {
     fn new() -> Self {
         let (runner, wanted, due) = (Runner::Nowhere, Vec::new(), BTreeSet::new());
-        Self { runner, wanted, due, is_turning: false }
+        Self { runner, post: Arc::default(), wanted, due, is_turning: false }
+    }
+
+    fn is_at(&self, post: &Arc<Post>) -> bool {
+        Arc::ptr_eq(&self.post, post)
+    }
+
+    /// Another is the conductor from here on, at this post.
+    fn is_replaced_by(&mut self, runner: Runner, post: &Arc<Post>) {
+        self.post.poked.notify_one();
+        (self.runner, self.post, self.is_turning) = (runner, post.clone(), false);
     }
 
     /// It is not to be looked at.
@@ -387,33 +508,27 @@ impl<K: Kept> Work<K> {
 impl<K> Drop for Conductor<K> {
     fn drop(&mut self) {
         // It finds the client gone.
-        self.poked.notify_one();
+        lock(&self.work).post.poked.notify_one();
     }
 }
 
 /// The conductor at work.
 struct Running<K: Kept> {
     conductor: Weak<Conductor<K>>,
-    stage: Stage,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Stage {
-    /// There is no thread for it yet.
-    Unplaced,
-    /// A task that was not polled yet.
-    New,
-    AtWork,
-    Ended,
+    post: Arc<Post>,
 }
 
 impl<K: Kept> Running<K> {
-    async fn conduct(mut self, poked: Arc<Notify>) {
+    fn at(post: &Arc<Post>, conductor: &Arc<Conductor<K>>) -> Self {
+        Self { conductor: Arc::downgrade(conductor), post: post.clone() }
+    }
+
+    async fn conduct(self) {
+        let post = &self.post;
         loop {
             let Some(conductor) = self.conductor.upgrade() else { break };
-            self.stage = Stage::AtWork;
-            let next = conductor.turn();
-            if conductor.may_end() {
+            let next = conductor.turn(post);
+            if conductor.may_end(post) {
                 break;
             }
             // The client ends with its last user, who may be this.
@@ -422,28 +537,28 @@ impl<K: Kept> Running<K> {
                 Some(at) => {
                     tokio::select! {
                         biased;
-                        () = poked.notified() => {}
+                        () = post.poked.notified() => {}
                         () = clock::sleep_until(at) => {}
                     }
                 }
-                None => poked.notified().await,
+                None => post.poked.notified().await,
             }
             // Answers that came meanwhile have their turn.
             tokio::task::yield_now().await;
         }
-        self.stage = Stage::Ended;
+        post.ends();
     }
 }
 
 impl<K: Kept> Drop for Running<K> {
     fn drop(&mut self) {
-        if matches!(self.stage, Stage::Unplaced | Stage::Ended) {
+        if !self.post.is_deserted() {
             return;
         }
-        let Some(conductor) = self.conductor.upgrade() else { return };
         // The runtime that it was a task of is gone.
-        conductor.is_gone();
-        if self.stage == Stage::AtWork {
+        if let Some(conductor) = self.conductor.upgrade()
+            && conductor.is_gone(&self.post)
+        {
             for cell in conductor.registry.cells() {
                 cell.is_deserted();
             }
@@ -453,28 +568,154 @@ impl<K: Kept> Drop for Running<K> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use tokio::runtime::{Id, Runtime};
+
     use super::*;
     use crate::backend::io::Home;
+    use crate::blocking::wait;
     use crate::engine::Shared;
+    use crate::engine::key::KeyCell;
     use crate::memory::Memory;
     use crate::options::LockOptions;
+    use crate::{LockClient, LockGuard};
+
+    /// A test that waits for longer is broken.
+    const WITHIN: Duration = Duration::from_secs(20);
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    async fn shared() -> Arc<Shared> {
+        let (backend, on) = (Arc::new(Memory::new()), Background::Runtime);
+        Arc::new(Shared::new(backend, LockOptions::default(), 1, Some(on), None))
+    }
+
+    /// Where its task is.
+    fn task_of(conductor: &Conductor<KeyCell>) -> Id {
+        match &conductor.work().runner {
+            Runner::Task(at) => at.id(),
+            runner => panic!("{runner:?}"),
+        }
+    }
+
+    /// Calls it while the runtime ends.
+    fn at_the_end_of(runtime: Runtime, call: impl FnOnce() + Send + 'static) {
+        struct AtDrop<F: FnOnce()>(Option<F>);
+        impl<F: FnOnce()> Drop for AtDrop<F> {
+            fn drop(&mut self) {
+                self.0.take().unwrap()();
+            }
+        }
+        let at_drop = AtDrop(Some(call));
+        drop(runtime.spawn(async move {
+            let _at_drop = at_drop;
+            pending::<()>().await;
+        }));
+        drop(runtime);
+    }
+
+    #[test]
+    fn a_runtime_that_ends_is_asked_for_nothing() {
+        let (home, ending) = (runtime(), runtime());
+        let shared = home.block_on(shared());
+        let (ran, runs) = mpsc::channel();
+        let there = shared.clone();
+        at_the_end_of(ending, move || {
+            there.conductor.sweep_by(clock::now().plus(WITHIN));
+            there.conductor.spawn(async move { ran.send(()).unwrap() });
+        });
+        assert_eq!(task_of(&shared.conductor), home.handle().id());
+        home.block_on(tokio::task::yield_now());
+        runs.try_recv().expect("it ran at home");
+    }
+
+    /// A client that tests share, each with a paused clock of its own. Each leaves a hold and a wait to
+    /// the end of its runtime.
+    #[test]
+    fn a_runtime_that_ends_leaves_the_next_one_a_task_by_its_own_clock() {
+        let locks = LockClient::memory();
+        for _ in 0..3 {
+            let paused =
+                Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+            paused.block_on(async {
+                let held = locks.lock("k").wait(WITHIN).acquire().await.unwrap();
+                let waits = locks.lock("k").wait(4 * WITHIN).acquire();
+                assert!(waits.await.unwrap_err().is_timeout(), "by the clock that is paused");
+                assert!(held.is_held(), "renewed by it, too");
+                let waits = tokio::spawn(locks.lock("k").wait(WITHIN).acquire());
+                tokio::task::yield_now().await;
+                drop(tokio::spawn(async move {
+                    let _kept = (held, waits);
+                    pending::<()>().await;
+                }));
+                tokio::task::yield_now().await;
+            });
+        }
+    }
+
+    #[test]
+    fn a_guard_that_is_dropped_outside_of_its_runtime_starts_no_thread() {
+        let home = runtime();
+        let shared = home.block_on(shared());
+        home.block_on(async { shared.conductor.sweep_by(clock::now().plus(WITHIN)) });
+        assert_eq!(shared.conductor.runtime(false).map(|it| it.id()), Some(home.handle().id()));
+        assert_eq!(task_of(&shared.conductor), home.handle().id());
+    }
+
+    /// A caller that no runtime polls has the key, waits for it in vain, and waits for its turn.
+    fn is_served_without_a_runtime(locks: LockClient, held: Option<LockGuard>) {
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            let held = held.unwrap_or_else(|| wait(locks.lock("k").acquire()).unwrap());
+            let soon = locks.lock("k").wait(Duration::from_millis(30));
+            assert!(wait(soon.acquire()).unwrap_err().is_timeout());
+            drop(held);
+            wait(wait(locks.lock("k").wait(WITHIN).acquire()).unwrap().release()).unwrap();
+            done.send(()).unwrap();
+        });
+        is_done.recv_timeout(WITHIN).expect("no panic, and no wait without an end");
+    }
+
+    #[test]
+    fn a_thread_is_served_though_the_runtime_of_its_client_is_over() {
+        let home = runtime();
+        let locks = home.block_on(LockClient::connect("memory:")).unwrap();
+        drop(home);
+        is_served_without_a_runtime(locks, None);
+    }
+
+    #[test]
+    fn a_thread_is_served_though_nobody_drives_the_runtime_of_its_client() {
+        let home = runtime();
+        let locks = home.block_on(LockClient::connect("memory:")).unwrap();
+        is_served_without_a_runtime(locks.clone(), None);
+        // Also where the task of the conductor is in there.
+        let locks = home.block_on(LockClient::connect("memory:")).unwrap();
+        let held = home.block_on(locks.lock("k").acquire()).unwrap();
+        assert_eq!(home.metrics().num_alive_tasks(), 1, "it is to sweep the key up");
+        is_served_without_a_runtime(locks, Some(held));
+        // Which learns that it was relieved.
+        home.block_on(async {
+            while home.metrics().num_alive_tasks() > 0 {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
 
     /// A store's thread wakes whoever waits for an answer, and that may call the conductor.
     #[test]
     fn a_task_of_the_application_is_not_begun_on_a_thread_of_a_store() {
-        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
-        let shared = runtime.block_on(async {
-            let (backend, on) = (Arc::new(Memory::new()), Background::Runtime);
-            Arc::new(Shared::new(backend, LockOptions::default(), 1, Some(on), None))
-        });
+        let runtime = runtime();
+        let shared = runtime.block_on(shared());
         let home = Home::start("test").unwrap();
         let there = shared.clone();
         let called = home.spawn(async move { there.conductor.sweep_by(clock::now()) });
         futures_executor::block_on(called).unwrap();
-        let at = match &shared.conductor.work().runner {
-            Runner::Task(at) => at.id(),
-            runner => panic!("{runner:?}"),
-        };
-        assert_eq!(at, runtime.handle().id());
+        assert_eq!(task_of(&shared.conductor), runtime.handle().id());
     }
 }

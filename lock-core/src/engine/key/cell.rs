@@ -198,7 +198,10 @@ impl KeyCell {
         }
         // Requests have timers and connections; the caller may be on another executor.
         let is_inside = background::is_here() || clock::runtime().is_some();
-        let runtime = if is_inside { None } else { self.shared.conductor.runtime() };
+        let runtime = match is_inside {
+            true => None,
+            false => self.shared.conductor.runtime(own.is_some()),
+        };
         let _entered = runtime.as_ref().map(Handle::enter);
         let waker = waker_ref(self);
         for round in 1.. {

@@ -83,7 +83,7 @@ impl<K: Kept> SharedBy<K> {
         if background::is_here() || clock::runtime().is_some() {
             return Ok(None);
         }
-        self.conductor.runtime().map(Some).ok_or_else(|| {
+        self.conductor.runtime(true).map(Some).ok_or_else(|| {
             let what =
                 "there is no runtime with timers here, and no thread for one could be started";
             Fault::new(FaultKind::Transient, what)
@@ -95,7 +95,7 @@ impl<K: Kept> SharedBy<K> {
         if clock::runtime().is_some() {
             return Some(Box::pin(clock::sleep_until(at)));
         }
-        let runtime = self.conductor.runtime()?;
+        let runtime = self.conductor.runtime(true)?;
         let _timers = runtime.enter();
         Some(Box::pin(clock::sleep_until(at)))
     }
