@@ -172,6 +172,7 @@
 // - `url`, `driver`: the reader of URLs, and the way from one to a store.
 // - `prefixed`: keys below a prefix.
 // - `register`: a key in one row. `io`: the home of connections. `batch`: claims that ask together.
+// - `leases`: of claims within a session.
 
 #[allow(dead_code, reason = "not every store gathers")]
 pub(crate) mod batch;
@@ -182,6 +183,8 @@ mod erased;
 mod fault;
 mod follower;
 pub mod io;
+#[allow(dead_code, reason = "not every store has sessions")]
+pub(crate) mod leases;
 mod member;
 mod prefixed;
 pub mod register;

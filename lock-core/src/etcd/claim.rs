@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use super::about::About;
 use super::fault::{self, Failure};
-use super::held::Held;
 use super::line::{Kind, Line};
 use super::links::{Answer, REQUEST_WITHIN};
 use super::lock_key::{LockKey, Presence};
@@ -42,6 +41,18 @@ pub struct EtcdClaim {
     pub(super) has_waited: bool,
     pub(super) held: Option<Held>,
     pub(super) watch: Option<Watch>,
+}
+
+/// A hold, as its holder knows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    /// The time at which the line was read last, and the revision of that.
+    pub(super) looked: Instant,
+    pub(super) revision: i64,
+    pub(super) slot: u32,
+    pub(super) is_wanted: bool,
+    pub(super) is_revoked: bool,
+    pub(super) has_waited: bool,
 }
 
 /// The tokens of a claim whose key was created at this revision: as many as the claim asked for,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::about::About;
-use super::claim::{EtcdClaim, Stepped, tokens};
+use super::claim::{EtcdClaim, Held, Stepped, tokens};
 use super::fault::{self, Failure};
 use super::join::rewrite;
 use super::line::{Kind, Standing};
@@ -23,18 +23,6 @@ const WATCH_AFTER: Duration = Duration::from_millis(2);
 /// Before a holder looks again who came, where those who come need not have to wait: one look for
 /// all who come and go meanwhile.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
-
-/// A hold, as its holder knows it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
-    /// The time at which the line was read last, and the revision of that.
-    pub(super) looked: Instant,
-    pub(super) revision: i64,
-    pub(super) slot: u32,
-    pub(super) is_wanted: bool,
-    pub(super) is_revoked: bool,
-    pub(super) has_waited: bool,
-}
 
 impl EtcdClaim {
     /// The claim holds the key.

@@ -7,9 +7,10 @@ use std::sync::{Arc, Weak};
 use tokio::task::JoinSet;
 
 use super::clock::Beats;
+use super::links::Links;
 use super::liveness::Liveness;
-use super::lock_key::LockKey;
 use super::session::Session;
+use crate::backend::Fault;
 use crate::ground::clock;
 
 /// Ends the session for all who have it, also when the task panics.
@@ -21,22 +22,30 @@ impl Drop for Ends {
     }
 }
 
+/// Opens a session that is kept. To be called at home.
+pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Session>, Fault> {
+    let session = Session::open(links).await?;
+    let keeper = keep(Arc::downgrade(&session), session.liveness.clone());
+    drop(session.links.home.spawn(keeper));
+    Ok(session)
+}
+
 /// Keeps a session for as long as somebody has it and the servers know it.
-pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>) {
+async fn keep(session: Weak<Session>, liveness: Arc<Liveness>) {
     let _ends = Ends(liveness.clone());
     let Some(mut served) = session.upgrade().map(|session| session.links.served()) else { return };
     // More than one may be under way: each proves the time of its own sending.
     let mut under_way = JoinSet::new();
     let mut beats = Beats::start(&liveness.clock());
     loop {
-        let wakes_at = liveness.wakes_at(beats.next());
+        let wakes_at = liveness.leases.wakes_at(beats.next());
         tokio::select! {
             Some(proved) = under_way.join_next() => match proved {
                 Ok(true) => beats.proved(&liveness.clock()),
                 _ => beats.failed(clock::now(), clock::random_bits()),
             },
             () = clock::alarm(wakes_at) => {}
-            () = liveness.poke.notified() => {}
+            () = liveness.leases.poked() => {}
             Ok(()) = served.changed() => {
                 if *served.borrow_and_update() {
                     beats.served(clock::now());
@@ -49,9 +58,7 @@ pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>) {
             return;
         }
         let now = clock::now();
-        for place in liveness.due(now) {
-            place.upgrade().inspect(|place| LockKey::expire(place, now));
-        }
+        liveness.leases.expire(now);
         if now >= beats.next() {
             beats.sent(&liveness.clock(), now);
             under_way.spawn(async move { session.beat().await });

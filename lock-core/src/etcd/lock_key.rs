@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::fault::Failure;
 use super::links::{Answer, REQUEST_WITHIN, Repeat};
-use super::liveness::Entry;
 use super::session::Session;
 use super::wire::{Compare, DeleteRangeRequest, Op, Range};
+use crate::backend::leases::{self, Leased, Leases, Presence as _, Tenure};
 use crate::ground::{FAULT_PAUSES, Plus as _, clock, lock};
 
 /// Before what the servers refuse is tried again.
@@ -21,7 +21,7 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 pub(super) struct LockKey {
     pub(super) session: Arc<Session>,
     pub(super) key: Vec<u8>,
-    tenure: Mutex<Tenure>,
+    tenure: Mutex<Tenure<Presence>>,
 }
 
 /// The presence of the key, as far as it is known.
@@ -39,18 +39,12 @@ pub(super) enum Presence {
     GivenUp,
 }
 
-impl Presence {
-    fn is_over(self) -> bool {
+impl leases::Presence for Presence {
+    const ABSENT: Self = Self::Absent;
+
+    fn is_over(&self) -> bool {
         matches!(self, Self::Absent | Self::GivenUp)
     }
-}
-
-#[derive(Debug)]
-struct Tenure {
-    presence: Presence,
-    /// The end of the lease, unless it is extended.
-    until: Instant,
-    entry: Option<Entry>,
 }
 
 impl LockKey {
@@ -61,15 +55,18 @@ impl LockKey {
         epoch: i64,
         until: Instant,
     ) -> Arc<Self> {
-        let tenure = Tenure { presence: Presence::Asked { epoch }, until, entry: None };
+        let tenure = Tenure::new(Presence::Asked { epoch }, until);
         let place = Arc::new(Self { session, key, tenure: Mutex::new(tenure) });
-        let entry = place.session.liveness.enter(Arc::downgrade(&place), until);
-        place.tenure().entry = Some(entry);
+        place.tenure().enter(place.leases(), &place);
         place
     }
 
-    fn tenure(&self) -> MutexGuard<'_, Tenure> {
+    fn tenure(&self) -> MutexGuard<'_, Tenure<Presence>> {
         lock(&self.tenure)
+    }
+
+    fn leases(&self) -> &Leases {
+        &self.session.liveness.leases
     }
 
     pub(super) fn presence(&self) -> Presence {
@@ -86,10 +83,7 @@ impl LockKey {
 
     /// The key is known not to be there.
     pub(super) fn is_gone(&self) {
-        let mut tenure = self.tenure();
-        if !tenure.presence.is_over() {
-            tenure.presence = Presence::Absent;
-        }
+        self.tenure().is_gone();
     }
 
     /// Whether the claim has lost its place: its lease or its session is over.
@@ -99,9 +93,7 @@ impl LockKey {
 
     /// Extends the lease; `false` if the place was lost before.
     pub(super) fn extend(&self, until: Instant) -> bool {
-        let mut tenure = self.tenure();
-        tenure.until = tenure.until.max(until);
-        !tenure.presence.is_over() && !self.session.liveness.is_over()
+        self.tenure().extend(until) && !self.session.liveness.is_over()
     }
 
     /// Learns what became of a key that was asked for.
@@ -120,26 +112,6 @@ impl LockKey {
         Ok(was_there)
     }
 
-    /// Gives the place up if its lease is over, else comes back at its end.
-    pub(super) fn expire(place: &Arc<Self>, now: Instant) {
-        let mut tenure = place.tenure();
-        tenure.entry = None;
-        if tenure.presence.is_over() {
-            return;
-        }
-        if now < tenure.until {
-            let entry = place.session.liveness.enter(Arc::downgrade(place), tenure.until);
-            tenure.entry = Some(entry);
-            return;
-        }
-        // Under the mutex that was looked under: nobody can extend the lease in between.
-        let before = std::mem::replace(&mut tenure.presence, Presence::GivenUp);
-        drop(tenure);
-        place.remove(before);
-        let key = String::from_utf8_lossy(&place.key).into_owned();
-        tracing::warn!(key, "a lease was not renewed in time");
-    }
-
     /// Deletes the key in the background.
     pub(super) fn give_up(&self) {
         let before = std::mem::replace(&mut self.tenure().presence, Presence::GivenUp);
@@ -155,12 +127,24 @@ impl LockKey {
     }
 }
 
+impl Leased for LockKey {
+    fn expire(self: Arc<Self>, now: Instant) {
+        let mut tenure = self.tenure();
+        if !tenure.ends(now, self.leases(), &self) {
+            return;
+        }
+        // Under the mutex that was looked under: nobody can extend the lease in between.
+        let before = std::mem::replace(&mut tenure.presence, Presence::GivenUp);
+        drop(tenure);
+        self.remove(before);
+        let key = String::from_utf8_lossy(&self.key).into_owned();
+        tracing::warn!(key, "a lease was not renewed in time");
+    }
+}
+
 impl Drop for LockKey {
     fn drop(&mut self) {
-        let entry = self.tenure().entry.take();
-        if let Some(entry) = entry {
-            self.session.liveness.leave(entry);
-        }
+        self.tenure().leave(self.leases());
         self.give_up();
     }
 }

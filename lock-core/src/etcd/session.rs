@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use super::clock::SessionClock;
 use super::fault::Failure;
-use super::keepalive;
 use super::links::{Answer, GRANT, Links, REQUEST_WITHIN, REVOKE, Repeat};
 use super::liveness::Liveness;
 use super::wire::{
@@ -48,7 +47,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Opens a session. To be called at home.
+    /// Opens a session, which somebody has to keep. To be called at home.
     pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Self>, Fault> {
         let until = clock::now().plus(OPEN_WITHIN);
         let mut failures = 0;
@@ -84,8 +83,6 @@ impl Session {
         });
         session.raise(0, until).await.map_err(Failure::into_fault)?;
         tracing::debug!(lease = format!("{lease:x}"), ?ttl, "etcd session");
-        let keeper = keepalive::keep(Arc::downgrade(&session), session.liveness.clone());
-        drop(session.links.home.spawn(keeper));
         Ok(session)
     }
 

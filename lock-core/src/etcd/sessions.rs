@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinHandle};
 
 use super::fault;
+use super::keepalive;
 use super::links::{Links, REQUEST_WITHIN};
 use super::session::{OPEN_WITHIN, Session};
 use super::target::Target;
@@ -77,7 +78,7 @@ impl Sessions {
         {
             return Err(fault.clone());
         }
-        let opened = within(OPEN_WITHIN, Session::open(self.links.clone())).await;
+        let opened = within(OPEN_WITHIN, keepalive::open(self.links.clone())).await;
         match opened.unwrap_or_else(|_| Err(fault::timed_out(OPEN_WITHIN))) {
             Ok(session) => {
                 *failed = None;

@@ -4,14 +4,14 @@
 //! the node is gone, was never there, or the session is over. A claim whose node was given up gets
 //! the next one under another id, so that no deletion can ever meet a later node of the same claim.
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::removal::{self, Removal, What};
+use crate::backend::leases::{self, Leased, Leases, Presence as _, Tenure};
 use crate::ground::lock;
 use crate::zookeeper::protocol::children::Kind;
 use crate::zookeeper::session::Session;
-use crate::zookeeper::session::liveness::{Entry, Leased};
 
 /// One claim's node in a lock directory, or a node that may be there; deleted when this is dropped.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(in crate::zookeeper) struct LockNode {
     pub(in crate::zookeeper) kind: Kind,
     /// The name, up to the number that the server adds.
     prefix: String,
-    tenure: Mutex<Tenure>,
+    tenure: Mutex<Tenure<Presence>>,
 }
 
 /// The state of the node, as far as it is known.
@@ -39,18 +39,12 @@ pub(in crate::zookeeper) enum Presence {
     GivenUp,
 }
 
-impl Presence {
+impl leases::Presence for Presence {
+    const ABSENT: Self = Self::Absent;
+
     fn is_over(&self) -> bool {
         matches!(self, Self::Absent | Self::GivenUp)
     }
-}
-
-#[derive(Debug)]
-struct Tenure {
-    presence: Presence,
-    /// The end of the lease, unless it is extended.
-    until: Instant,
-    entry: Option<Entry>,
 }
 
 impl LockNode {
@@ -62,16 +56,18 @@ impl LockNode {
         prefix: String,
         until: Instant,
     ) -> Arc<Self> {
-        let presence = Presence::Asked;
-        let tenure = Mutex::new(Tenure { presence, until, entry: None });
+        let tenure = Mutex::new(Tenure::new(Presence::Asked, until));
         let node = Arc::new(Self { session, directory, kind, prefix, tenure });
-        let entry = node.session.liveness.enter(leased(&node), until);
-        node.tenure().entry = Some(entry);
+        node.tenure().enter(node.leases(), &node);
         node
     }
 
-    fn tenure(&self) -> MutexGuard<'_, Tenure> {
+    fn tenure(&self) -> MutexGuard<'_, Tenure<Presence>> {
         lock(&self.tenure)
+    }
+
+    fn leases(&self) -> &Leases {
+        &self.session.liveness.leases
     }
 
     pub(in crate::zookeeper) fn presence(&self) -> Presence {
@@ -113,10 +109,7 @@ impl LockNode {
 
     /// The node is known not to be there.
     pub(in crate::zookeeper) fn is_gone(&self) {
-        let mut tenure = self.tenure();
-        if !tenure.presence.is_over() {
-            tenure.presence = Presence::Absent;
-        }
+        self.tenure().is_gone();
     }
 
     /// Whether the claim has lost its place: its lease or its session is over.
@@ -126,12 +119,10 @@ impl LockNode {
 
     /// Extends the lease; `false` if the place was lost before.
     pub(in crate::zookeeper) fn extend(&self, until: Instant) -> bool {
-        let mut tenure = self.tenure();
-        tenure.until = tenure.until.max(until);
-        !tenure.presence.is_over() && !self.session.liveness.is_over()
+        self.tenure().extend(until) && !self.session.liveness.is_over()
     }
 
-    fn take(&self, tenure: &mut Tenure) -> Option<Removal> {
+    fn take(&self, tenure: &mut Tenure<Presence>) -> Option<Removal> {
         let what = match &tenure.presence {
             Presence::Absent | Presence::GivenUp => return None,
             Presence::Asked => What::Prefixed(self.prefix.clone()),
@@ -150,13 +141,7 @@ impl LockNode {
 impl Leased for LockNode {
     fn expire(self: Arc<Self>, now: Instant) {
         let mut tenure = self.tenure();
-        tenure.entry = None;
-        if tenure.presence.is_over() {
-            return;
-        }
-        if now < tenure.until {
-            let entry = self.session.liveness.enter(leased(&self), tenure.until);
-            tenure.entry = Some(entry);
+        if !tenure.ends(now, self.leases(), &self) {
             return;
         }
         // Under the mutex that was looked under: nobody can extend the lease in between.
@@ -169,18 +154,9 @@ impl Leased for LockNode {
     }
 }
 
-/// The node as the session knows it.
-fn leased(node: &Arc<LockNode>) -> Weak<dyn Leased> {
-    let weak: Weak<LockNode> = Arc::downgrade(node);
-    weak
-}
-
 impl Drop for LockNode {
     fn drop(&mut self) {
-        let entry = self.tenure().entry.take();
-        if let Some(entry) = entry {
-            self.session.liveness.leave(entry);
-        }
+        self.tenure().leave(self.leases());
         if let Some(removal) = self.give_up() {
             drop(removal::start(&self.session, [removal]));
         }

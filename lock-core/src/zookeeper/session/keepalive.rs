@@ -31,7 +31,7 @@ pub(in crate::zookeeper) async fn keep(
     let mut beats = JoinSet::new();
     let mut beat_at = liveness.clock().beat_at();
     loop {
-        let wakes_at = liveness.wakes_at(beat_at);
+        let wakes_at = liveness.leases.wakes_at(beat_at);
         let mut linked = false;
         tokio::select! {
             state = state.changed() => {
@@ -47,7 +47,7 @@ pub(in crate::zookeeper) async fn keep(
             }
             Some(_) = beats.join_next() => {}
             () = clock::alarm(wakes_at) => {}
-            () = liveness.poke.notified() => {}
+            () = liveness.leases.poked() => {}
         }
         let Some(session) = session.upgrade() else { return };
         if let Some(end) = liveness.ended() {
@@ -55,11 +55,7 @@ pub(in crate::zookeeper) async fn keep(
             return;
         }
         let now = clock::now();
-        for node in liveness.due(now) {
-            if let Some(node) = node.upgrade() {
-                node.expire(now);
-            }
-        }
+        liveness.leases.expire(now);
         let clock = liveness.clock();
         // A write under way over a link that broke is lost: on the new one it is sent at once.
         if now >= beat_at || linked {

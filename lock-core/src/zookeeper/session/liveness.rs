@@ -1,13 +1,12 @@
 //! The life of a session: until when it surely lives, whether it is over, and which claims have a
 //! node in it.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Mutex;
 use std::time::Instant;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
+use crate::backend::leases::Leases;
 use crate::ground::{clock, lock};
 use crate::zookeeper::protocol::clock::SessionClock;
 
@@ -21,15 +20,6 @@ pub(in crate::zookeeper) enum End {
     GivenUp,
 }
 
-/// The holder of a place in a session, until its lease ends.
-pub(in crate::zookeeper) trait Leased: fmt::Debug + Send + Sync {
-    /// Gives the place up if its lease is over, else comes back at its end.
-    fn expire(self: Arc<Self>, now: Instant);
-}
-
-/// Names one entry of [`Liveness`]: when its claim is to be looked at, and a number of its own.
-pub(in crate::zookeeper) type Entry = (Instant, u64);
-
 /// Until when a session surely lives, whether it is over, and which claims have a node in it.
 #[derive(Debug)]
 pub(in crate::zookeeper) struct Liveness {
@@ -37,30 +27,18 @@ pub(in crate::zookeeper) struct Liveness {
     end: watch::Sender<Option<End>>,
     /// The time when the server last answered anything.
     heard: Mutex<Instant>,
-    nodes: Mutex<Nodes>,
-    /// Makes the keeper look again.
-    pub(in crate::zookeeper) poke: Notify,
-}
-
-/// The claims with a node in this session, by the end of their lease.
-#[derive(Debug)]
-struct Nodes {
-    due: BTreeMap<Entry, Weak<dyn Leased>>,
-    entered: u64,
-    /// The time when the keeper looks next.
-    wakes_at: Instant,
+    /// The claims that have, or may have, a node in this session.
+    pub(in crate::zookeeper) leases: Leases,
 }
 
 impl Liveness {
     pub(in crate::zookeeper) fn new(clock: SessionClock) -> Self {
-        let wakes_at = clock.beat_at();
-        let nodes = Nodes { due: BTreeMap::new(), entered: 0, wakes_at };
+        let leases = Leases::new(clock.beat_at());
         Self {
             clock: watch::Sender::new(clock),
             end: watch::Sender::new(None),
             heard: Mutex::new(clock::now()),
-            nodes: Mutex::new(nodes),
-            poke: Notify::new(),
+            leases,
         }
     }
 
@@ -111,45 +89,7 @@ impl Liveness {
     pub(in crate::zookeeper) fn end(&self, how: End) {
         let first = self.end.send_if_modified(|end| end.is_none() && end.replace(how).is_none());
         if first {
-            self.poke.notify_one();
+            self.leases.poke();
         }
-    }
-
-    /// A claim has, or may have, a node in this session until `until`.
-    pub(in crate::zookeeper) fn enter(&self, node: Weak<dyn Leased>, until: Instant) -> Entry {
-        let mut nodes = lock(&self.nodes);
-        nodes.entered += 1;
-        let entry = (until, nodes.entered);
-        nodes.due.insert(entry, node);
-        let early = until < nodes.wakes_at;
-        drop(nodes);
-        if early {
-            self.poke.notify_one();
-        }
-        entry
-    }
-
-    pub(in crate::zookeeper) fn leave(&self, entry: Entry) {
-        lock(&self.nodes).due.remove(&entry);
-    }
-
-    /// Takes out the claims whose lease was to end by `now`.
-    pub(in crate::zookeeper) fn due(&self, now: Instant) -> Vec<Weak<dyn Leased>> {
-        let mut nodes = lock(&self.nodes);
-        let mut due = Vec::new();
-        while let Some(first) = nodes.due.first_entry()
-            && first.key().0 <= now
-        {
-            due.push(first.remove());
-        }
-        due
-    }
-
-    /// The time when the keeper must look again: at `beat_at`, or when a lease ends before that.
-    pub(in crate::zookeeper) fn wakes_at(&self, beat_at: Instant) -> Instant {
-        let mut nodes = lock(&self.nodes);
-        let lease_end = nodes.due.first_key_value().map(|((until, _), _)| *until);
-        nodes.wakes_at = lease_end.map_or(beat_at, |until| until.min(beat_at));
-        nodes.wakes_at
     }
 }
