@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::changes::{Ear, Hearing, Why};
 use super::dialect::Dialect;
-use super::store::{REQUEST, Store, leader};
+use super::row::leader;
+use super::store::{REQUEST, Store, Time};
 use crate::backend::{BoxFuture, ClaimId, Fault, Follower, Following};
 use crate::key::Key;
 use crate::view::Leader;
@@ -48,10 +49,9 @@ impl<D: Dialect> Follower for LeaseFollower<D> {
                 self.listen(false);
             }
             let (key, lease) = (self.key.clone(), self.lease);
-            let asked = self
-                .store
-                .ask(REQUEST, |store, by| async move { store.follow(key, lease, by).await });
-            let (answer, seen) = asked.await?;
+            let follow =
+                |store: Arc<Store<D>>, by| async move { store.follow(key, lease, by).await };
+            let (answer, seen) = self.store.ask(Time::of(REQUEST), follow).await?;
             (self.seen, self.told) = (seen, answer.leader.clone());
             Ok(answer)
         })

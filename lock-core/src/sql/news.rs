@@ -7,8 +7,7 @@
 
 use std::time::Duration;
 
-use super::row::Entry;
-use super::store::leader;
+use super::row::{Entry, leader};
 use crate::backend::ClaimId;
 
 /// Whether some claim has to be told, other than those who `know`.

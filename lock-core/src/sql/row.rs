@@ -20,7 +20,8 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 
 use crate::backend::register::{Owner, Place, Register};
 use crate::backend::{ClaimId, Mode};
-use crate::token::TokenBlock;
+use crate::token::{FencingToken, TokenBlock};
+use crate::view::Leader;
 
 /// The longest lease of a grant that its claim was not told of: one that died in the line holds the
 /// key no longer.
@@ -28,6 +29,15 @@ pub(super) const CLAIM_LEASE: Duration = Duration::from_millis(1_500);
 
 /// The holders of a key, and its waiters.
 pub(super) type Entry = Register<With>;
+
+/// The holder of the key of an election, if it stood for it.
+pub(super) fn leader(entry: &Entry, now: Duration) -> Option<Leader> {
+    entry.owners(now).find_map(|owner: &Owner<With>| {
+        let token = owner.first.map(FencingToken::new);
+        let value = owner.place.with.value.clone()?;
+        Some(Leader::new(value, token, owner.place.claim.to_string()))
+    })
+}
 
 /// The texts that are kept with a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::fault::DatabaseError;
+use crate::backend::{StoreUrl, UrlError, UrlPart};
 
 /// The name of a table. It stands in statements as it is, so it can hold nothing that would need
 /// quotes.
@@ -32,6 +33,18 @@ impl TableName {
 }
 
 impl TableName {
+    /// The name that a parameter of a URL gives.
+    pub(super) fn of(url: &StoreUrl, param: &str) -> Result<Option<Self>, UrlError> {
+        let name = url.param(param).map(Self::new).transpose();
+        name.map_err(|_| {
+            let what = format!(
+                "`{param}` is a name of 1 to {NAME_BYTES_MAX} lower-case letters, digits and `_`, \
+                 and begins with a letter"
+            );
+            UrlError::new(UrlPart::Parameters, what)
+        })
+    }
+
     /// One of our own names.
     pub(super) fn known(name: &'static str) -> Self {
         Self(name.to_owned())

@@ -10,16 +10,16 @@ use super::dialect::{Ask, Dialect, Polls, Seen, Taken, Within};
 use super::errands::Errands;
 use super::fault::DatabaseError;
 use super::news::is_news;
-use super::row::{Entry, Row, With};
+use super::row::{Entry, Row, With, leader};
 use crate::backend::io::{self, Home, Pauses};
-use crate::backend::register::{OtherLimit, Owner, Place, Turn, reserve, ticks};
+use crate::backend::register::{OtherLimit, Place, Turn, reserve, ticks};
 use crate::backend::{
     Attempt, ClaimId, Fault, FaultKind, Following, Grant, Manner, Renewal, Withdrawal,
 };
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::token::FencingToken;
-use crate::view::{Holder, Inspection, KeyList, Leader, Waiter};
+use crate::view::{Holder, Inspection, KeyList, Waiter};
 
 /// How long a request may take.
 pub(super) const REQUEST: Duration = Duration::from_secs(2);
@@ -44,6 +44,20 @@ const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
 /// Between two parts of a sweep, so that it is in nobody's way.
 const SWEEP_PAUSE: Duration = Duration::from_millis(20);
+
+/// The time for a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Time {
+    within: Duration,
+    pub(super) by: Instant,
+}
+
+impl Time {
+    /// From now on.
+    pub(super) fn of(within: Duration) -> Self {
+        Self { within, by: clock::now().plus(within) }
+    }
+}
 
 /// Locks in one database, for all clients and claims that share it.
 #[derive(Debug)]
@@ -86,31 +100,18 @@ impl<D: Dialect> Store<D> {
         store
     }
 
-    /// Has a request run to its end, whoever drops this, and waits for its answer for so long. It
-    /// runs at home, unless its caller may poll it and is alone.
+    /// Has a request run to its end, whoever drops this, and waits for its answer until the time for
+    /// it is over. It runs at home, unless its caller may poll it and is alone.
     pub(super) async fn ask<T, F>(
         self: &Arc<Self>,
-        within: Duration,
+        time: Time,
         ask: impl FnOnce(Arc<Self>, Instant) -> F,
     ) -> Result<T, Fault>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
-        self.ask_by(clock::now().plus(within), within, ask).await
-    }
-
-    /// The same until then: of the time for it, some may be gone.
-    pub(super) async fn ask_by<T, F>(
-        self: &Arc<Self>,
-        by: Instant,
-        within: Duration,
-        ask: impl FnOnce(Arc<Self>, Instant) -> F,
-    ) -> Result<T, Fault>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, Fault>> + Send + 'static,
-    {
+        let Time { within, by } = time;
         // A cause that is known by then, such as a busy file, is told rather than the silence.
         let told_by = by.plus(within / 8);
         let request = ask(self.clone(), by);
@@ -358,15 +359,6 @@ pub(super) fn extended(taken: Taken, lease: Duration) -> (Renewal, Option<i64>) 
 /// Whether the columns of a row have a place for all that there is to such a claim.
 pub(super) fn is_plain(place: &Place<With>) -> bool {
     place.mode == crate::mode::Mode::Exclusive && place.with.value.is_none()
-}
-
-/// The holder of the key of an election, if it stood for it.
-pub(super) fn leader(entry: &Entry, now: Duration) -> Option<Leader> {
-    entry.owners(now).find_map(|owner: &Owner<With>| {
-        let token = owner.first.map(FencingToken::new);
-        let value = owner.place.with.value.clone()?;
-        Some(Leader::new(value, token, owner.place.claim.to_string()))
-    })
 }
 
 fn shown(about: &str) -> String {

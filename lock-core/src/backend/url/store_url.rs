@@ -107,6 +107,20 @@ impl StoreUrl {
         };
         self.param(name).map(time).transpose()
     }
+
+    /// The value of a parameter that is `true` or `false`.
+    ///
+    /// # Errors
+    ///
+    /// [`UrlError`] if it is neither.
+    pub fn flag(&self, name: &str) -> Result<Option<bool>, UrlError> {
+        let flag = |value: &str| {
+            value.parse().map_err(|_| {
+                UrlError::new(UrlPart::Parameters, format!("`{name}` is `true` or `false`"))
+            })
+        };
+        self.param(name).map(flag).transpose()
+    }
 }
 
 impl fmt::Debug for StoreUrl {

@@ -42,6 +42,7 @@ use super::wire::pool::RedisPool;
 use super::wire::renewals::{Renew, Renewed};
 use super::wire::request::{self, Call, Failure, Request, Unserved, WrongServer};
 use super::wire::session::Session;
+use crate::backend::io::Home;
 use crate::backend::{ClaimId, Fault, FaultKind, NotReplicated, Replicas};
 use crate::ground::{background, timeout};
 
@@ -219,6 +220,14 @@ impl Topology {
         match &self.servers {
             Servers::Single(single) => single.main.listens(channel),
             Servers::Cluster(_) => false,
+        }
+    }
+
+    /// The home of its connections.
+    pub(in crate::redis) fn home(&self) -> &Arc<Home> {
+        match &self.servers {
+            Servers::Single(single) => single.main.home(),
+            Servers::Cluster(cluster) => cluster.home(),
         }
     }
 

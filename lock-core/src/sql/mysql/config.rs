@@ -1,17 +1,14 @@
 //! Where a MySQL or MariaDB database is, and what may be made there.
 
 use std::fmt;
-use std::sync::Arc;
 
 use sqlx::MySqlPool;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
-use super::link::{Link, MysqlServer};
-use super::{Mysql, MysqlDialect, prepare, statements};
-use crate::backend::{ConnectError, StoreUrl, UrlError, UrlPart};
-use crate::sql::remote::{Params, opened};
+use super::statements;
+use crate::backend::{StoreUrl, UrlError, UrlPart};
+use crate::sql::remote::Params;
 use crate::sql::schema::{Schema, TableName};
-use crate::sql::store::Store;
 
 /// A MySQL or MariaDB database for locks, before it is connected to. `Debug` shows no login.
 ///
@@ -99,41 +96,6 @@ impl MysqlConfig {
     /// The user who logs in, for errors that say what to grant.
     pub(super) fn user(&self) -> &str {
         self.options.get_username()
-    }
-
-    /// Makes what is missing, see [`migrate`](crate::sql::migrate).
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError).
-    ///
-    /// # Cancel safety
-    ///
-    /// Each statement is made as a whole or not at all; call it again.
-    pub async fn migrate(&self) -> Result<(), ConnectError> {
-        self.clone().create(true).open().await.map(drop)
-    }
-
-    /// Connects.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError):
-    /// what is missing or wrong, and what to do.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is left behind when it is dropped, beyond what [`create`](Self::create) made.
-    pub async fn connect(self) -> Result<Mysql, ConnectError> {
-        let link = self.open().await?;
-        let home = link.home().clone();
-        Ok(Mysql { store: Store::start(MysqlDialect::new(link), home) })
-    }
-
-    async fn open(&self) -> Result<Arc<Link>, ConnectError> {
-        let server = MysqlServer { config: self.clone() };
-        let prepare = |link: Arc<Link>, by| async move { prepare::prepare(&link, by).await };
-        opened(server, self.schema(), prepare).await
     }
 
     /// As the store connects.

@@ -11,11 +11,11 @@ use super::renewals::Several;
 use super::short::{Short, power_of};
 use super::statements::{self, READ_KEYS_MAX, Statements};
 use super::text::{Arg, Text};
+use super::trouble::odd;
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::Hearing;
 use crate::sql::dialect::{Ask, Dialect, Seen, Taken, Within};
-use crate::sql::fault::DatabaseError;
 use crate::sql::read::Found;
 use crate::sql::remote::{Renewals, ServerClock, Twice};
 use crate::sql::row::{Row, ms};
@@ -214,8 +214,4 @@ impl Dialect for MysqlDialect {
         }
         Ok(gone)
     }
-}
-
-pub(super) fn odd(error: sqlx::Error) -> Fault {
-    DatabaseError::Other { what: error.to_string() }.into()
 }

@@ -16,11 +16,11 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 
-use super::dialect::odd;
 use super::link::Link;
 use super::short::{TOKEN_END, power_of};
 use super::statements::{Granted, NOW_US};
 use super::text::{Arg, Text};
+use super::trouble::odd;
 use crate::backend::Fault;
 use crate::sql::dialect::Ask;
 use crate::sql::read::Found;

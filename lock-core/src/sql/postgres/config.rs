@@ -1,19 +1,14 @@
 //! Where a PostgreSQL database is, and what may be made there.
 
 use std::fmt;
-use std::sync::Arc;
 
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
-use super::link::{Link, PostgresServer};
-use super::session::Way;
 use super::statements::{self, qualified};
-use super::{Postgres, PostgresDialect, prepare};
-use crate::backend::{ConnectError, StoreUrl, UrlError, UrlPart};
-use crate::sql::remote::{Durability, Params, opened};
+use crate::backend::{StoreUrl, UrlError, UrlPart};
+use crate::sql::remote::{Durability, Params};
 use crate::sql::schema::{Schema, TableName};
-use crate::sql::store::Store;
 
 /// The server ends a statement that takes longer, and one that waits longer for a row.
 const STATEMENT: &str = "2000";
@@ -21,6 +16,16 @@ const ROW: &str = "1500";
 
 /// How the server shows [`STATEMENT`].
 pub(super) const STATEMENT_SHOWN: &str = "2s";
+
+/// The way to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The connection is ours alone, with settings of its own, and statements are prepared on it.
+    Direct,
+    /// A pooler stands between, which may give each statement another connection. Nothing is set,
+    /// and nothing is prepared.
+    Pooled,
+}
 
 /// A PostgreSQL database for locks, before it is connected to. `Debug` shows no login.
 ///
@@ -129,41 +134,6 @@ impl PostgresConfig {
     /// The user who logs in, for errors that say what to grant.
     pub(super) fn user(&self) -> &str {
         self.options.get_username()
-    }
-
-    /// Makes what is missing, see [`migrate`](crate::sql::migrate).
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError).
-    ///
-    /// # Cancel safety
-    ///
-    /// All is made at once or nothing is; call it again.
-    pub async fn migrate(&self) -> Result<(), ConnectError> {
-        self.clone().create(true).open().await.map(drop)
-    }
-
-    /// Connects.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError):
-    /// what is missing or wrong, and what to do.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is left behind when it is dropped, beyond what [`create`](Self::create) made.
-    pub async fn connect(self) -> Result<Postgres, ConnectError> {
-        let link = self.open().await?;
-        let home = link.home().clone();
-        Ok(Postgres { store: Store::start(PostgresDialect::new(link), home) })
-    }
-
-    async fn open(&self) -> Result<Arc<Link>, ConnectError> {
-        let server = PostgresServer::new(self.clone());
-        let prepare = |link: Arc<Link>, by| async move { prepare::prepare(&link, by).await };
-        opened(server, self.schema(), prepare).await
     }
 
     /// As the records connect: the server ends what takes too long.

@@ -9,14 +9,14 @@ use sqlx::postgres::PgRow;
 
 use super::arg::Arg;
 use super::link::Link;
-use super::listen::{Listener, Name};
+use super::listen::{LOOKS, Listener, Name};
 use super::renewals::Several;
 use super::statements::{self, Telling};
+use super::trouble::odd;
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::{Changes, Hearing};
 use crate::sql::dialect::{Ask, Dialect, Seen, Taken, Within};
-use crate::sql::fault::DatabaseError;
 use crate::sql::read::Found;
 use crate::sql::remote::{Renewals, ServerClock, Twice};
 use crate::sql::row::{Row, ms};
@@ -28,11 +28,6 @@ const SWEEP_ROWS_MAX: i64 = 100;
 
 /// The place of the time behind what a grant answers.
 const TIME: usize = 4;
-
-/// Between two looks where nobody can be heard, while somebody waits for a key, and while those who
-/// listen hold or follow.
-pub(super) const LOOKS: Hearing =
-    Hearing::Looks { waiting: Duration::from_millis(20), holding: Duration::from_millis(250) };
 
 /// PostgreSQL as the store needs it.
 #[derive(Debug)]
@@ -225,8 +220,4 @@ impl Dialect for PostgresDialect {
         let rows = self.run(by, &self.texts.sweep, &args, Twice::Differs).await?;
         Ok(u64::try_from(rows.len()).unwrap_or(u64::MAX))
     }
-}
-
-pub(super) fn odd(error: sqlx::Error) -> Fault {
-    DatabaseError::Other { what: error.to_string() }.into()
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 use sqlx::postgres::PgRow;
 
 use super::arg::Arg;
-use super::config::PostgresConfig;
-use super::session::{Session, Way};
+use super::config::{PostgresConfig, Way};
+use super::session::Session;
 use crate::backend::Fault;
 use crate::sql::remote::{self, Server, Twice, Unserved};
 

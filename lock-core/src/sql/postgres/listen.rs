@@ -14,15 +14,19 @@ use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
 use tokio::task::AbortHandle;
 
 use super::arg::Arg;
-use super::dialect::LOOKS;
+use super::config::Way;
 use super::link::Link;
-use super::session::Way;
 use crate::backend::io::{Home, Pauses};
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::sql::changes::{Changes, Hearing};
 use crate::sql::remote::{CONNECT, Twice};
 use crate::sql::schema::TableName;
+
+/// Between two looks where nobody can be heard, while somebody waits for a key, and while those who
+/// listen hold or follow.
+pub(super) const LOOKS: Hearing =
+    Hearing::Looks { waiting: Duration::from_millis(20), holding: Duration::from_millis(250) };
 
 /// How long an echo may take.
 const ECHO: Duration = Duration::from_secs(2);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::arg::Arg;
-use super::dialect::odd;
 use super::link::Link;
+use super::trouble::odd;
 use crate::backend::Fault;
 use crate::sql::dialect::Ask;
 use crate::sql::read::Found;

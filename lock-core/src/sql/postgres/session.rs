@@ -4,19 +4,9 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
 use super::arg::{Arg, written};
-use super::config::{PostgresConfig, STATEMENT_SHOWN};
+use super::config::{PostgresConfig, STATEMENT_SHOWN, Way};
 use crate::sql::fault::DatabaseError;
 use crate::sql::remote::{Durability, Unserved};
-
-/// The way to the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// The connection is ours alone, with settings of its own, and statements are prepared on it.
-    Direct,
-    /// A pooler stands between, which may give each statement another connection. Nothing is set,
-    /// and nothing is prepared.
-    Pooled,
-}
 
 /// A connection to a server that takes writes.
 #[derive(Debug)]

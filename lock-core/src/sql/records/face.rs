@@ -91,20 +91,20 @@ impl SqlRecords {
     /// A file or a table may have been made.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         let (_place, url) = StoreUrl::parse_at(url, &[SQLITE, POSTGRES, MYSQL, MARIADB], &[])?;
-        let table = named(&url, "table")?.unwrap_or(TableName::known(TABLE));
+        let table = TableName::of(&url, "table")?.unwrap_or(TableName::known(TABLE));
         #[cfg(feature = "postgres")]
         if url.scheme() == POSTGRES.name() {
-            let table = match named(&url, "schema")? {
+            let table = match TableName::of(&url, "schema")? {
                 Some(schema) => table.within(&schema),
                 None => table,
             };
             let pool = super::postgres::pool_of(&url)?;
-            return Self::prepared(pool, table, creates(&url)?.unwrap_or(false)).await;
+            return Self::prepared(pool, table, url.flag("create")?.unwrap_or(false)).await;
         }
         #[cfg(feature = "mysql")]
         if [MYSQL.name(), MARIADB.name()].contains(&url.scheme()) {
             let pool = super::mysql::pool_of(&url)?;
-            return Self::prepared(pool, table, creates(&url)?.unwrap_or(false)).await;
+            return Self::prepared(pool, table, url.flag("create")?.unwrap_or(false)).await;
         }
         #[cfg(feature = "sqlite")]
         if url.scheme() == SQLITE.name() {
@@ -183,31 +183,6 @@ impl SqlRecords {
     /// They may have been removed, or not.
     pub async fn sweep(&self) -> Result<u64, Fault> {
         self.records.sweep(ROWS_MAX).await
-    }
-}
-
-/// The name that a parameter gives.
-fn named(url: &StoreUrl, param: &str) -> Result<Option<TableName>, UrlError> {
-    let named = url.param(param).map(TableName::new).transpose();
-    named.map_err(|_| {
-        let what = format!(
-            "`{param}` is a name of 1 to 48 lower-case letters, digits and `_`, and begins with a \
-             letter"
-        );
-        UrlError::new(UrlPart::Parameters, what)
-    })
-}
-
-/// Whether what is missing is to be made.
-pub(super) fn creates(url: &StoreUrl) -> Result<Option<bool>, UrlError> {
-    match url.param("create") {
-        None => Ok(None),
-        Some("true") => Ok(Some(true)),
-        Some("false") => Ok(Some(false)),
-        Some(_) => {
-            let what = "`create` is `true` or `false`".to_owned();
-            Err(UrlError::new(UrlPart::Parameters, what))
-        }
     }
 }
 

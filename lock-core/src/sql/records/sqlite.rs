@@ -7,7 +7,6 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
 use super::dialect::{CONNECTIONS_MAX, Passes, RecordDialect};
-use super::face::creates;
 use crate::backend::{ConnectError, Fault, StoreUrl};
 use crate::sql::{DatabaseError, TableName, Trouble};
 
@@ -85,7 +84,7 @@ impl RecordDialect for Sqlite {
 /// are missing are to be made.
 pub(super) fn pool_of(url: &StoreUrl) -> Result<(SqlitePool, bool), ConnectError> {
     let file = Some(Path::new(url.path())).filter(|_| url.path() != ":memory:");
-    let creates = creates(url)?.unwrap_or(file.is_none());
+    let creates = url.flag("create")?.unwrap_or(file.is_none());
     let Some(file) = file else {
         // One connection for good: with it, the database would go.
         let pool = SqlitePoolOptions::new()

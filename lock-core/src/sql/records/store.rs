@@ -36,13 +36,13 @@ pub(super) struct Kept<D: Database> {
     pub(super) pool: Pool<D>,
     pub(super) table: TableName,
     place: RecordTable,
-    sweeps: Sweeps,
+    sweeps: Arc<Sweeps>,
 }
 
 impl<D: RecordDialect> Kept<D> {
     pub(super) fn new(pool: Pool<D>, table: TableName) -> Self {
         let place = RecordTable::new(D::NAME, table.to_string());
-        Self { pool, table, place, sweeps: Sweeps::default() }
+        Self { pool, table, place, sweeps: Arc::default() }
     }
 
     /// Makes the table, or looks whether that which is there will do.
@@ -179,7 +179,11 @@ impl<D: RecordDialect> RecordStore for Arc<Kept<D>> {
             let claim = self.step(id, |row, now| row::claim(row, &record, now));
             let claimed = self.bounded(claim).await?;
             if matches!(claimed, Claimed::Claimed { .. }) && self.sweeps.is_due() {
-                sweep::begin(self);
+                let kept = self.clone();
+                sweep::begin(&self.sweeps, move |rows_max| {
+                    let kept = kept.clone();
+                    async move { kept.sweep(rows_max).await }
+                });
             }
             Ok(claimed)
         })
@@ -213,13 +217,6 @@ impl<D: RecordDialect> RecordStore for Arc<Kept<D>> {
 
     fn table(&self) -> Option<&RecordTable> {
         Some(&self.place)
-    }
-}
-
-impl<D: Database> Kept<D> {
-    /// The sweeps that were made, and whether one is due.
-    pub(super) fn sweeps(&self) -> &Sweeps {
-        &self.sweeps
     }
 }
 

@@ -1,11 +1,10 @@
 //! Removing rows whose life is over. They count for nothing, so this only keeps the table small.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::dialect::RecordDialect;
-use super::store::Kept;
+use crate::backend::Fault;
 use crate::ground::{clock, lock};
 
 /// A sweep is due after so many claims.
@@ -21,12 +20,16 @@ pub(super) const ROWS_MAX: u32 = 128;
 /// made, so that it catches up.
 const STATEMENTS_MAX: u32 = 16;
 
+/// One that was begun so long ago keeps no other from being: its runtime may be driven by nobody.
+const UNDER_WAY_MAX: Duration = Duration::from_secs(60);
+
 /// When to sweep.
 #[derive(Debug, Default)]
 pub(super) struct Sweeps {
     claims: AtomicU32,
     last: Mutex<Option<Instant>>,
-    is_under_way: AtomicBool,
+    /// The time when the one under way was begun.
+    under_way: Mutex<Option<Instant>>,
 }
 
 impl Sweeps {
@@ -45,16 +48,26 @@ impl Sweeps {
     }
 }
 
-/// Sweeps in a task of its own, unless one is under way: no claim waits for it.
-pub(super) fn begin<D: RecordDialect>(kept: &Arc<Kept<D>>) {
+/// Sweeps in a task of its own, unless one is under way: no claim waits for it. `sweep` removes so many
+/// rows at most, and says how many it has.
+pub(super) fn begin<F>(sweeps: &Arc<Sweeps>, sweep: impl Fn(u32) -> F + Send + 'static)
+where
+    F: Future<Output = Result<u64, Fault>> + Send + 'static,
+{
     let Some(runtime) = clock::runtime() else { return };
-    if kept.sweeps().is_under_way.swap(true, Ordering::AcqRel) {
+    let began = clock::now();
+    let is_recent = |at: Instant| began.saturating_duration_since(at) < UNDER_WAY_MAX;
+    let mut under_way = lock(&sweeps.under_way);
+    if under_way.is_some_and(is_recent) {
         return;
     }
-    let kept = UnderWay(kept.clone());
+    *under_way = Some(began);
+    drop(under_way);
+    let under_way = UnderWay { sweeps: sweeps.clone(), began };
     drop(runtime.spawn(async move {
+        let _under_way = under_way;
         for _ in 0..STATEMENTS_MAX {
-            match kept.0.sweep(ROWS_MAX).await {
+            match sweep(ROWS_MAX).await {
                 Ok(rows) if rows >= u64::from(ROWS_MAX) => tokio::task::yield_now().await,
                 Ok(_) => return,
                 Err(fault) => {
@@ -68,10 +81,16 @@ pub(super) fn begin<D: RecordDialect>(kept: &Arc<Kept<D>>) {
 }
 
 /// Says so when it is over, be it that its runtime ends.
-struct UnderWay<D: RecordDialect>(Arc<Kept<D>>);
+struct UnderWay {
+    sweeps: Arc<Sweeps>,
+    began: Instant,
+}
 
-impl<D: RecordDialect> Drop for UnderWay<D> {
+impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.sweeps().is_under_way.store(false, Ordering::Release);
+        let mut under_way = lock(&self.sweeps.under_way);
+        if *under_way == Some(self.began) {
+            *under_way = None;
+        }
     }
 }

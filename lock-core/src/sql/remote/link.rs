@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
-use super::pool::{IDLE_MAX, Kept, Pool};
+use super::pool::{CONNECT, IDLE_MAX, Kept, Pool};
 use super::server::Server;
 use super::unserved::Unserved;
 use crate::backend::io::{Home, Pauses};
@@ -14,9 +14,6 @@ use crate::ground::{Plus as _, clock};
 use crate::sql::fault::DatabaseError;
 use crate::sql::lane::Lane;
 use crate::sql::schema::Schema;
-
-/// How long connecting and migrating may take.
-pub(in crate::sql) const CONNECT: Duration = Duration::from_secs(5);
 
 /// Between two tries of a statement that another transaction stood in the way of.
 const AGAIN: Pauses = Pauses::new(Duration::from_millis(1), Duration::from_millis(50));

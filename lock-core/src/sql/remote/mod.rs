@@ -19,8 +19,10 @@ mod time;
 mod unserved;
 
 pub use durability::Durability;
-pub(super) use link::{CONNECT, Link, Twice, opened};
+pub(super) use link::{Link, Twice, opened};
 pub(super) use params::Params;
+#[cfg(feature = "postgres")]
+pub(super) use pool::CONNECT;
 #[cfg(feature = "mysql")]
 pub(super) use renewals::BATCH_MAX;
 pub(super) use renewals::{Renewals, Renewed, Together};

@@ -32,24 +32,11 @@ impl Default for Params {
 
 impl Params {
     pub(in crate::sql) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
-        let name = |of: &str| {
-            let name = url.param(of).map(TableName::new).transpose();
-            name.map_err(|_| {
-                bad(format!(
-                    "`{of}` is a name of 1 to 48 lower-case letters, digits and `_`, and begins \
-                     with a letter"
-                ))
-            })
-        };
         let mut params = Self {
-            table: name("table")?.unwrap_or_default(),
-            within: name("schema")?,
+            table: TableName::of(url, "table")?.unwrap_or_default(),
+            within: TableName::of(url, "schema")?,
+            creates: url.flag("create")?.unwrap_or(false),
             ..Self::default()
-        };
-        params.creates = match url.param("create") {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(_) => return Err(bad("`create` is `true` or `false`".to_owned())),
         };
         params.durability = match url.param("durability") {
             None | Some("full") => Durability::Full,

@@ -14,13 +14,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
-use super::link::CONNECT;
 use super::server::Server;
 use super::unserved::Unserved;
 use crate::backend::io::Home;
 use crate::ground::{Plus as _, clock, lock};
 use crate::sql::fault::DatabaseError;
 use crate::sql::lane::Lane;
+
+/// How long connecting and migrating may take.
+pub(in crate::sql) const CONNECT: Duration = Duration::from_secs(5);
 
 /// Between two tries to have a connection of a server that takes no more, while there are others of
 /// ours to wait for.

@@ -1,21 +1,13 @@
 //! Where a SQLite database is, and what may be made there.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
 
-use super::link::Link;
 use super::statements;
-use super::{Sqlite, SqliteDialect};
-use crate::backend::io::Home;
-use crate::backend::{ConnectError, Fault, FaultKind, StoreUrl, UrlError, UrlPart};
+use crate::backend::{StoreUrl, UrlError};
 use crate::sql::schema::{Schema, TableName};
-use crate::sql::store::Store;
-
-/// How long connecting and migrating may take.
-const CONNECT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A SQLite database for locks, before it is opened.
 ///
@@ -87,21 +79,12 @@ impl SqliteConfig {
 
     /// The configuration that a URL gives.
     pub(in crate::sql) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
-        let bad = |reason: String| UrlError::new(UrlPart::Parameters, reason);
         let base = match url.path() {
             ":memory:" => Self::in_memory(),
             path => Self::file(path),
         };
-        let table = match url.param("table") {
-            None => TableName::default(),
-            Some(name) => TableName::new(name).map_err(|error| bad(error.to_string()))?,
-        };
-        let creates = match url.param("create") {
-            None => base.creates,
-            Some("true") => true,
-            Some("false") => false,
-            Some(_) => return Err(bad("`create` is `true` or `false`".to_owned())),
-        };
+        let table = TableName::of(url, "table")?.unwrap_or_default();
+        let creates = url.flag("create")?.unwrap_or(base.creates);
         Ok(base.table(table).create(creates))
     }
 
@@ -109,51 +92,6 @@ impl SqliteConfig {
     #[must_use]
     pub fn schema(&self) -> Schema {
         statements::schema(self.table.clone())
-    }
-
-    /// Makes what is missing, see [`migrate`](crate::sql::migrate).
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError).
-    ///
-    /// # Cancel safety
-    ///
-    /// Each statement is made as a whole or not at all; call it again.
-    pub async fn migrate(&self) -> Result<(), ConnectError> {
-        drop(self.clone().create(true).open().await?);
-        Ok(())
-    }
-
-    /// Opens the store.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError):
-    /// what is missing or wrong, and what to do.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is left behind when it is dropped, beyond what [`create`](Self::create) made.
-    pub async fn connect(self) -> Result<Sqlite, ConnectError> {
-        let home = Home::shared().map_err(ConnectError::Store)?;
-        let dialect = SqliteDialect::new(self.open().await?);
-        Ok(Sqlite { store: Store::start(dialect, home) })
-    }
-
-    async fn open(&self) -> Result<Link, ConnectError> {
-        let home = Home::shared().map_err(ConnectError::Store)?;
-        let link = Arc::new(Link::new(self.clone(), home.clone()));
-        let by = crate::ground::Plus::plus(crate::ground::clock::now(), CONNECT);
-        let opening = link.clone();
-        let task = home.spawn(async move { opening.check(by).await });
-        let late = || Fault::new(FaultKind::Transient, format!("no answer within {CONNECT:?}"));
-        let answer = match home.timeout_at(by, task).await {
-            Ok(Ok(answer)) => answer,
-            _ => Err(late()),
-        };
-        answer.map_err(ConnectError::Store)?;
-        Arc::into_inner(link).ok_or_else(|| ConnectError::Store(late()))
     }
 
     /// As the store connects.

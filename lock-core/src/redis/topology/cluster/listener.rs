@@ -7,8 +7,8 @@ use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, Value};
 use tokio::sync::mpsc;
 
 use super::Cluster;
+use super::confirmed::Confirmed;
 use super::layout::Addr;
-use super::pushes::Confirmed;
 use crate::backend::io::Home;
 use crate::ground::{FAULT_PAUSES, clock, timeout};
 use crate::redis::protocol::slots;

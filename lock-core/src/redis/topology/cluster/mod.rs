@@ -41,9 +41,10 @@
 //! - `follow`: from the server that is believed to serve a slot to the one that does.
 //! - `redirect`: the answers of those that do not.
 //! - `server`: the connections to one server. `rights`: the check of what only a cluster needs.
-//! - `pushes`, `listener`: the channels listened to there.
+//! - `pushes`, `listener`, `confirmed`: the channels listened to there.
 //! - `target`: the nodes that are asked first.
 
+mod confirmed;
 mod follow;
 mod layout;
 mod listener;
@@ -111,6 +112,10 @@ impl Cluster {
         let cluster = Self::unseen(target, Home::shared()?, session);
         cluster.look_now().await?;
         Ok(cluster)
+    }
+
+    pub(in crate::redis) fn home(&self) -> &Arc<Home> {
+        &self.home
     }
 
     /// A cluster of which nothing is known but where to begin.

@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use super::answer::{Master, Report};
 use super::known::Known;
 use super::target::Target;
+use super::watch::Watcher;
 use super::{ask, watch};
 use crate::backend::io::Home;
 use crate::backend::url::Host;
@@ -212,7 +213,9 @@ impl Sentinels {
         let runs = |task: &Option<AbortHandle>| task.as_ref().is_some_and(|it| !it.is_finished());
         let mut known = self.known();
         for one in known.watched.iter_mut().filter(|one| !runs(&one.task)) {
-            one.task = Some(watch::start(self, one.at.clone()));
+            let (at, client, looks) =
+                (one.at.clone(), self.term.subscribe(), self.looks.subscribe());
+            one.task = Some(watch::start(&self.home, self, at, client, looks));
         }
         drop(known);
         let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
@@ -223,9 +226,14 @@ impl Sentinels {
             follower.task = Some(self.home.spawn(telling).abort_handle());
         }
     }
+}
 
-    /// A sentinel has answered.
-    pub(super) fn learn(self: &Arc<Self>, at: &Host, report: Report) {
+impl Watcher for Sentinels {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
+    fn learn(self: &Arc<Self>, at: &Host, report: Report) {
         let now = clock::now();
         let mut known = self.known();
         known.heard = Some(now);
@@ -261,8 +269,7 @@ impl Sentinels {
         self.watch();
     }
 
-    /// Whether the watching task of a sentinel is to end.
-    pub(super) fn gives_up(&self, at: &Host) -> bool {
+    fn gives_up(&self, at: &Host) -> bool {
         self.known().forget_silent(at, clock::now())
     }
 }

@@ -9,8 +9,10 @@ use redis::{AsyncConnectionConfig, PushKind};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
+use super::answer::Report;
 use super::ask;
-use super::sentinels::{Sentinels, Term};
+use super::target::Target;
+use crate::backend::io::Home;
 use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
 use crate::ground::{FAULT_PAUSES, clock, timeout};
@@ -25,14 +27,30 @@ const ASK_PAUSE: Duration = Duration::from_millis(25);
 /// leads the failover knows of it before its own `+switch-master`.
 const CHANNELS: [&str; 3] = ["+promoted-slave", "+failover-state-reconf-slaves", "+switch-master"];
 
-/// Starts the task.
-pub(super) fn start(sentinels: &Arc<Sentinels>, at: Host) -> AbortHandle {
-    let (this, terms, looks) =
-        (Arc::downgrade(sentinels), sentinels.term.subscribe(), sentinels.looks.subscribe());
-    let watching = sentinels.home.spawn(async move {
+/// Whoever the answers of the sentinels are for.
+pub(super) trait Watcher: Send + Sync + 'static {
+    fn target(&self) -> &Target;
+
+    /// A sentinel has answered.
+    fn learn(self: &Arc<Self>, at: &Host, report: Report);
+
+    /// Whether the task of a sentinel is to end.
+    fn gives_up(&self, at: &Host) -> bool;
+}
+
+/// Starts the task. It ends with the sender of `client`. `looks` has it ask at once.
+pub(super) fn start<W: Watcher, T: Send + Sync + 'static>(
+    home: &Home,
+    watcher: &Arc<W>,
+    at: Host,
+    client: watch::Receiver<T>,
+    looks: watch::Receiver<()>,
+) -> AbortHandle {
+    let this = Arc::downgrade(watcher);
+    let watching = home.spawn(async move {
         tokio::select! {
             biased;
-            () = end(terms) => {}
+            () = end(client) => {}
             () = watch_for_good(this, at, looks) => {}
         }
     });
@@ -40,11 +58,11 @@ pub(super) fn start(sentinels: &Arc<Sentinels>, at: Host) -> AbortHandle {
 }
 
 /// Resolves when the client is gone.
-async fn end(mut terms: watch::Receiver<Option<Term>>) {
-    while terms.changed().await.is_ok() {}
+async fn end<T>(mut client: watch::Receiver<T>) {
+    while client.changed().await.is_ok() {}
 }
 
-async fn watch_for_good(this: Weak<Sentinels>, at: Host, mut looks: watch::Receiver<()>) {
+async fn watch_for_good<W: Watcher>(this: Weak<W>, at: Host, mut looks: watch::Receiver<()>) {
     let mut failures = 0;
     loop {
         let hint = Arc::new(Notify::new());
@@ -52,7 +70,7 @@ async fn watch_for_good(this: Weak<Sentinels>, at: Host, mut looks: watch::Recei
             let fault = follow(&this, &at, &mut connection, &hint, &mut looks, &mut failures).await;
             tracing::debug!(sentinel = %at, %fault, "a sentinel is out of reach");
         }
-        if this.upgrade().is_none_or(|sentinels| sentinels.gives_up(&at)) {
+        if this.upgrade().is_none_or(|watcher| watcher.gives_up(&at)) {
             return;
         }
         failures += 1;
@@ -60,12 +78,12 @@ async fn watch_for_good(this: Weak<Sentinels>, at: Host, mut looks: watch::Recei
     }
 }
 
-async fn connect(
-    this: &Weak<Sentinels>,
+async fn connect<W: Watcher>(
+    this: &Weak<W>,
     at: &Host,
     hint: &Arc<Notify>,
 ) -> Result<MultiplexedConnection, Fault> {
-    let Some(target) = this.upgrade().map(|sentinels| sentinels.target.clone()) else {
+    let Some(target) = this.upgrade().map(|watcher| watcher.target().clone()) else {
         return Err(gone());
     };
     let hint = hint.clone();
@@ -91,8 +109,8 @@ async fn connect(
 }
 
 /// Asks, again and again, until it does not answer.
-async fn follow(
-    this: &Weak<Sentinels>,
+async fn follow<W: Watcher>(
+    this: &Weak<W>,
     at: &Host,
     connection: &mut MultiplexedConnection,
     hint: &Notify,
@@ -100,23 +118,23 @@ async fn follow(
     failures: &mut u32,
 ) -> Fault {
     loop {
-        let Some(target) = this.upgrade().map(|sentinels| sentinels.target.clone()) else {
+        let Some(target) = this.upgrade().map(|watcher| watcher.target().clone()) else {
             return gone();
         };
         // Changes from here on are asked about anew.
         looks.mark_unchanged();
         let answer = ask::ask(connection, &target).await;
-        let Some(sentinels) = this.upgrade() else { return gone() };
+        let Some(watcher) = this.upgrade() else { return gone() };
         match answer {
             Ok(Some(report)) => {
                 *failures = 0;
-                sentinels.learn(at, report);
+                watcher.learn(at, report);
             }
             // It has nothing to say now.
             Ok(None) => {}
             Err(fault) => return fault,
         }
-        drop(sentinels);
+        drop(watcher);
         clock::alarm_in(ASK_PAUSE).await;
         tokio::select! {
             () = hint.notified() => {}
