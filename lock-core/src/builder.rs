@@ -136,7 +136,7 @@ impl<K: Lockable> LockBuilder<K> {
 
     /// The purpose of the acquire. Operators see it where the store has a place for it (memory;
     /// ZooKeeper: the data of the claim's node; etcd: the value of its key; a database: the column
-    /// `about`). At most 128 bytes, no control
+    /// `about`; Redis: a key of its own, where the hold lasts). At most 128 bytes, no control
     /// characters.
     #[inline]
     pub fn name(mut self, name: &'static str) -> Self {

@@ -1,6 +1,6 @@
 //! Keys and channels of a lock are in one slot, and pushes find their way.
 
-use tests::redis::RedisCluster;
+use tests::redis::{RedisCluster, RedisServer};
 use tests::stalls::Stopwatch;
 use tests::wait::eventually;
 
@@ -38,6 +38,33 @@ async fn keys_and_channels_of_a_lock_are_in_one_slot() {
     assert!(calls("spublish") >= 2);
     assert_eq!(calls("publish"), 0);
     nothing_left(&cluster, [a, b]).await;
+}
+
+/// F33 (V6, V8): the names of acquires that last are in the slots of their locks, until the release.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_long_hold_is_for_is_shown_until_its_end() {
+    let cluster = RedisCluster::start().await;
+    let locks = connect(&cluster.url(), ms(2_000)).await;
+    let mut held = Vec::new();
+    for n in 0..12 {
+        held.push(locks.lock(format!("k:{n}")).name("pay an order").await.unwrap());
+    }
+    let names_at = |node: &RedisServer| {
+        let keys = node.keys().into_iter();
+        keys.filter(|key| key.name.contains("}:name:")).collect::<Vec<_>>()
+    };
+    let names = || cluster.masters().into_iter().flat_map(names_at).collect::<Vec<_>>();
+    eventually("all have lasted", || names().len() == held.len()).await;
+    assert!(names().iter().all(|name| name.ttl_ms.is_some_and(|left| left <= 20_000)));
+    assert!(cluster.masters().into_iter().all(|node| !names_at(node).is_empty()));
+    for guard in held {
+        let seen = locks.inspect(guard.key()).await.unwrap();
+        let about = seen.holders[0].about.as_deref().unwrap_or_default();
+        assert!(about.ends_with(" name=pay an order"), "{about}");
+        guard.release().await.unwrap();
+    }
+    eventually("the releases delete them", || names().is_empty()).await;
+    nothing_left(&cluster, [locks]).await;
 }
 
 /// V5: hand-offs between two clients are pushed each time, none waits for its recheck.

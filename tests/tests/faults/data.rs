@@ -42,6 +42,43 @@ async fn strange_keys_are_encoded_and_no_two_of_them_are_one_lock() {
     nothing_left(&server, [locks, other]).await;
 }
 
+/// F33 (V6, V8): the name of an acquire is at the server once that has lasted, and until its end. It is
+/// shown for the claim that holds the key alone.
+#[tokio::test]
+async fn what_a_long_hold_is_for_is_shown_until_its_end() {
+    let server = RedisServer::start();
+    let short = connect(&server.url(), ms(30_000)).await;
+    let long = connect(&server.url(), ms(2_000)).await;
+    let names = || {
+        let keys = server.keys().into_iter().filter(|key| key.name.contains("}:name:"));
+        keys.collect::<Vec<_>>()
+    };
+    let about = async || short.inspect("k").await.unwrap().holders[0].about.clone().unwrap();
+    let held = short.lock("k").name("look at an order").await.unwrap();
+    assert!(names().is_empty(), "a short hold has no request more");
+    held.release().await.unwrap();
+    for is_shared in [false, true] {
+        let asked = long.lock("k").name("pay an order");
+        let held = if is_shared { asked.shared() } else { asked }.await.unwrap();
+        eventually("it has lasted", || !names().is_empty()).await;
+        let [name] = &names()[..] else { panic!("one name for one claim") };
+        assert!(name.ttl_ms.is_some_and(|left| left <= 20_000), "{name:?}");
+        assert!(about().await.ends_with(" name=pay an order"), "{}", about().await);
+        held.release().await.unwrap();
+        eventually("its release deletes it", || names().is_empty()).await;
+    }
+    let held = long.lock("k").name("pay an order").await.unwrap();
+    eventually("it has lasted", || !names().is_empty()).await;
+    assert!(short.force_release("k").await.unwrap());
+    let next = short.lock("k").await.unwrap();
+    assert!(!about().await.contains("name="), "it is of another");
+    held.lost().await;
+    eventually("it is gone with its claim", || names().is_empty()).await;
+    next.release().await.unwrap();
+    drop(held);
+    nothing_left(&server, [short, long]).await;
+}
+
 /// The values that each of the keys is made to have, in turn.
 const FOREIGN: [(&str, &[&str]); 4] = [
     ("list", &["RPUSH", "KEY", "a", "b"]),

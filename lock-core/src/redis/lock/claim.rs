@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, Value};
 
 use super::doubts::Doubts;
+use super::naming::{NameKey, Naming};
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, Manner, Mode, NotReplicated, Renewal,
     Replicas, Terms, Withdrawal,
@@ -77,6 +78,7 @@ pub struct RedisClaim {
     /// Several hold the key together, or did: a call names their keys too, where keys are named.
     pub(super) together: bool,
     manner: Manner,
+    naming: Naming,
     at: At,
     /// The server tells when others write its key.
     is_tracked: bool,
@@ -152,7 +154,7 @@ impl RedisClaim {
         id: ClaimId,
         terms: Terms,
     ) -> Self {
-        let Terms { lease, mode, tokens_max, tokens_likely, replicas, .. } = terms;
+        let Terms { lease, mode, name, tokens_max, tokens_likely, replicas, .. } = terms;
         let tokens = tokens_likely.saturating_mul(2).clamp(REFILL, REFILL_MAX);
         let refill = (mode == Mode::Shared).then_some(Refill { at: None, tokens });
         let has_more = replicas.is_some() || refill.is_some();
@@ -170,6 +172,7 @@ impl RedisClaim {
             slot: 0,
             together: mode != Mode::Exclusive,
             manner: Manner::of(&terms),
+            naming: Naming::of(name),
             at: At::Nowhere,
             is_tracked: false,
             wanted: false,
@@ -557,6 +560,11 @@ impl Claim for RedisClaim {
                     // all the same. A published value lasts for two leases.
                     let spent = clock::now().saturating_duration_since(began);
                     drop(Box::pin(self.publish(within.saturating_sub(spent))).await);
+                }
+                // The members of a quorum have other keys, and no names.
+                if self.clock().is_none() {
+                    let key = || NameKey::of(&self.servers, &self.names, self.id);
+                    self.naming.renewed(Duration::from_nanos(self.lease_nanos), key);
                 }
                 Ok(Renewal::Held(self.granted(tokens, wanted)))
             }

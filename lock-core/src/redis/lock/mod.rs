@@ -3,6 +3,7 @@
 //! - [`claim`]: the verbs. [`downgrade`]: one of them. [`election`]: those of candidates,
 //!   and [`follower`]: of those who follow them. [`member`]: those at a member of a quorum.
 //!   [`operator`]: who holds a key, and to take it away. [`doubts`]: attempts without an answer.
+//!   [`naming`]: what a hold is for.
 
 pub(in crate::redis) mod claim;
 pub(in crate::redis) mod doubts;
@@ -10,6 +11,7 @@ mod downgrade;
 mod election;
 pub(in crate::redis) mod follower;
 pub(in crate::redis) mod member;
+mod naming;
 pub(in crate::redis) mod operator;
 
 use std::time::Duration;

@@ -10,6 +10,7 @@ use super::claim::NAME_ALL;
 use crate::backend::Fault;
 use crate::ground::{Plus as _, clock, timeout};
 use crate::key::Key;
+use crate::limits::NAME_BYTES_MAX;
 use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{self, Names};
 use crate::redis::protocol::script::{FORCE_RELEASE, INSPECT, QUORUM_FORCE_RELEASE};
@@ -61,9 +62,10 @@ async fn look(
     let slot = servers.slot(&names);
     let call = Call { script: &INSPECT, command, slot };
     let answer = servers.call(call).await.map_err(|error| error.fault.into_fault())?;
-    type Parts =
-        (Option<Vec<u8>>, i64, Option<String>, Vec<Vec<u8>>, Vec<String>, Vec<(Vec<u8>, i64)>);
-    let (value, left_ms, fence, waiters, due, sharers) =
+    type Owners = Vec<Vec<u8>>;
+    type Sharers = Vec<(Vec<u8>, i64)>;
+    type Parts = (Option<Vec<u8>>, i64, Option<String>, Owners, Vec<String>, Sharers, Vec<Vec<u8>>);
+    let (value, left_ms, fence, waiters, due, sharers, named) =
         Parts::from_redis_value(answer).map_err(|_| fault::strange("an inspection"))?;
     let left = |left_ms| u64::try_from(left_ms).ok().map(Duration::from_millis);
     let owners = value.iter().chain(sharers.iter().map(|(owner, _)| owner)).chain(&waiters);
@@ -71,16 +73,17 @@ async fn look(
     let holders = match value.as_deref().map(|value| (value, modes::at_lock(value))) {
         None => Vec::new(),
         Some((_, Some(mode))) => {
-            let holder = |(owner, left_ms): &(Vec<u8>, i64)| {
-                holder_as(servers, owner, left(*left_ms)).with_mode(mode)
+            let holder = |((owner, left_ms), name): (&(Vec<u8>, i64), &Vec<u8>)| {
+                holder_as(servers, owner, left(*left_ms), name).with_mode(mode)
             };
-            sharers.iter().map(holder).collect()
+            sharers.iter().zip(&named).map(holder).collect()
         }
         Some((owner, None)) => {
             let ours = names::claim_of(owner).is_some();
             let last = fence.and_then(|fence| fence.split_once(':')?.0.parse().ok());
             let token = last.filter(|_| ours).map(FencingToken::new);
-            vec![Holder { token, ..holder_as(servers, owner, left(left_ms)) }]
+            let name = named.first().map_or(&[][..], Vec::as_slice);
+            vec![Holder { token, ..holder_as(servers, owner, left(left_ms), name) }]
         }
     };
     let waiters = waiters.iter().zip(&due);
@@ -151,14 +154,20 @@ pub(in crate::redis) async fn force_release(servers: &Topology, key: &Key) -> Re
     }
 }
 
-/// A holder, with what its client says of itself.
+/// A holder, with what its client says of itself, and what it is held for, if that is known.
 pub(in crate::redis) fn holder_as(
     servers: &Topology,
     owner: &[u8],
     left: Option<Duration>,
+    name: &[u8],
 ) -> Holder {
     let holder = Holder::new(shown(owner), None, left);
-    about(servers, owner).into_iter().fold(holder, Holder::with_about)
+    // Anybody may have written it.
+    let name = String::from_utf8_lossy(name);
+    let name: String = name.escape_debug().take(NAME_BYTES_MAX).collect();
+    let name = (!name.is_empty()).then(|| format!("name={name}"));
+    let said: Vec<_> = about(servers, owner).into_iter().chain(name).collect();
+    if said.is_empty() { holder } else { holder.with_about(said.join(" ")) }
 }
 
 /// A waiter, with what its client says of itself.

@@ -1,0 +1,150 @@
+//! The name of an acquire at the server, for whoever looks at a stuck lock.
+//!
+//! It is in a key of its own beside the lock. A claim that has been renewed for a quarter of its lease
+//! writes it, and seldom again, so a hold that is short costs nothing more. It is deleted when the claim
+//! is gone. What stays all the same, as that of a process that died, ends by itself, and until then is
+//! shown for nobody: an inspection asks for the names of those who hold the key.
+//!
+//! Nobody waits for any of it, and where it fails an inspection says less.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt as _;
+use redis::{Cmd, Value};
+use tokio::task::JoinHandle;
+
+use crate::backend::ClaimId;
+use crate::ground::{Plus as _, clock, timeout};
+use crate::redis::protocol::names::Names;
+use crate::redis::topology::Topology;
+use crate::redis::wire::request::REQUEST_WITHIN;
+
+/// A name stays for ten leases from its last writing. Where that is longer than this, it stays for this
+/// long, or two leases. It is written anew after half of the time.
+const STAYS_MAX: Duration = Duration::from_secs(300);
+
+/// The name of an acquire, and whether the server has it.
+#[derive(Debug)]
+pub(super) enum Naming {
+    /// There is none.
+    Nameless,
+    // ## Named => Lasting
+    Named(&'static str),
+    /// Its hold was renewed.
+    Lasting(Box<Lasting>),
+}
+
+/// The name of a claim that was renewed.
+#[derive(Debug)]
+pub(super) struct Lasting {
+    name: &'static str,
+    /// The time when it was renewed first.
+    since: Instant,
+    /// There once something was sent.
+    key: Option<NameKey>,
+    written: Written,
+}
+
+#[derive(Debug)]
+enum Written {
+    // ## Never => UnderWay
+    Never,
+    // ## UnderWay => (Done | UnderWay)
+    /// Begun then. Answers whether it is done.
+    UnderWay(Instant, JoinHandle<bool>),
+    // ## Done => UnderWay
+    /// Until it is to be written anew.
+    Done(Instant),
+}
+
+impl Naming {
+    pub(super) fn of(name: Option<&'static str>) -> Self {
+        name.map_or(Self::Nameless, Self::Named)
+    }
+
+    /// The hold was renewed for this lease. `key_of` gives the key of its name.
+    pub(super) fn renewed(&mut self, lease: Duration, key_of: impl FnOnce() -> NameKey) {
+        match self {
+            Self::Nameless => {}
+            Self::Named(name) => {
+                let (name, since, key) = (*name, clock::now(), None);
+                let written = Written::Never;
+                *self = Self::Lasting(Box::new(Lasting { name, since, key, written }));
+            }
+            Self::Lasting(lasting) => lasting.again(lease, key_of),
+        }
+    }
+}
+
+impl Lasting {
+    fn again(&mut self, lease: Duration, key: impl FnOnce() -> NameKey) {
+        let now = clock::now();
+        let stays = lease.saturating_mul(10).min(STAYS_MAX).max(lease.saturating_mul(2));
+        let is_due = match &mut self.written {
+            Written::Never => now >= self.since.plus(lease / 4),
+            Written::Done(until) => now >= *until,
+            Written::UnderWay(began, task) => match task.now_or_never() {
+                None => false,
+                Some(Ok(true)) => {
+                    self.written = Written::Done(began.plus(stays / 2));
+                    false
+                }
+                Some(_) => true,
+            },
+        };
+        if is_due {
+            let key = self.key.get_or_insert_with(key).clone();
+            let home = key.servers.home().clone();
+            self.written = Written::UnderWay(now, home.spawn(key.set(self.name, stays)));
+        }
+    }
+}
+
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        let written = std::mem::replace(&mut self.written, Written::Never);
+        let home = key.servers.home().clone();
+        drop(home.spawn(async move {
+            // Not before it is written.
+            if let Written::UnderWay(_, task) = written {
+                drop(task.await);
+            }
+            key.delete().await;
+        }));
+    }
+}
+
+/// The key of the name of a claim.
+#[derive(Debug, Clone)]
+pub(super) struct NameKey {
+    servers: Arc<Topology>,
+    slot: u16,
+    key: String,
+}
+
+impl NameKey {
+    pub(super) fn of(servers: &Arc<Topology>, names: &Names, claim: ClaimId) -> Self {
+        let (slot, key) = (servers.slot(names), format!("{}:name:{claim}", names.lock()));
+        Self { servers: servers.clone(), slot, key }
+    }
+
+    async fn set(self, name: &'static str, stays: Duration) -> bool {
+        let mut set = redis::cmd("SET");
+        let stays_ms = u64::try_from(stays.as_millis()).unwrap_or(u64::MAX);
+        set.arg(&self.key).arg(name).arg("PX").arg(stays_ms);
+        matches!(self.send(set).await, Some(Value::Okay))
+    }
+
+    async fn delete(self) {
+        let mut delete = redis::cmd("DEL");
+        delete.arg(&self.key);
+        drop(self.send(delete).await);
+    }
+
+    async fn send(&self, command: Cmd) -> Option<Value> {
+        let sent = self.servers.send_to(self.slot, &command);
+        timeout::within(REQUEST_WITHIN, sent).await.ok()?.ok()
+    }
+}
