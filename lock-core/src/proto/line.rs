@@ -123,6 +123,21 @@ impl<T> Line<T> {
         }
     }
 
+    /// Those in the line, from this seat on.
+    pub(crate) fn iter_from(&self, first: Option<SeatId>) -> impl Iterator<Item = &T> {
+        let seats = std::iter::successors(first, |id| self.after(*id));
+        seats.filter_map(|id| self.get(id))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.iter_from(self.head())
+    }
+
+    /// The value at the head.
+    pub(crate) fn first(&self) -> Option<&T> {
+        self.get(self.head()?)
+    }
+
     /// The seat before `id` in the line.
     pub(crate) fn before(&self, id: SeatId) -> Option<SeatId> {
         match self.seats.as_ref()?.slots.get(id.0 as usize)? {
@@ -331,13 +346,7 @@ mod tests {
     }
 
     fn order(line: &Line<u32>) -> Vec<u32> {
-        let mut seats = Vec::new();
-        let mut at = line.head();
-        while let Some(id) = at {
-            seats.extend(line.get(id).copied());
-            at = line.after(id);
-        }
-        seats
+        line.iter().copied().collect()
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl<R> Held<R> {
 
     /// How many in line it can be handed on to: none if the first of them wants another claim.
     pub(super) fn wanting<W>(&self, line: &Line<Seat<W>>) -> usize {
-        let head = line.head().and_then(|id| line.get(id));
+        let head = line.first();
         if head.is_some_and(|head| self.suits(&head.ask)) { line.len() } else { 0 }
     }
 
@@ -250,7 +250,7 @@ impl<W, R> Cohort<W, R> {
         if held.is_used_up() {
             return Idle::Withdraw;
         }
-        match self.line.head().and_then(|id| self.line.get(id)) {
+        match self.line.first() {
             Some(head) if !held.suits(&head.ask) => Idle::Withdraw,
             Some(head) if !held.may_hand_off(&head.ask, now) => Idle::Withdraw,
             Some(head) if held.is_stale_for(&head.ask, now) => Idle::Refill,
@@ -266,7 +266,7 @@ impl<W, R> Cohort<W, R> {
     /// When to ask the store whether others still want a claim that somebody holds, if nothing but
     /// their wish keeps the head of the line out. Only after [`Idle::Withdraw`].
     pub(super) fn ask_again_at(&self, lane: usize) -> Option<Instant> {
-        let (head, held) = (self.line.get(self.line.head()?)?, self.held_in(lane)?);
+        let (head, held) = (self.line.first()?, self.held_in(lane)?);
         let is_over = held.is_over() || held.revoke_requested || held.is_used_up();
         let is_held_back = held.suits(&head.ask) && !is_over && !held.has_failed();
         is_held_back.then(|| held.clock.renew_soon_at(ASK_AGAIN))

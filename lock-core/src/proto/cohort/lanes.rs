@@ -181,7 +181,7 @@ impl<W, R> Cohort<W, R> {
     }
 
     fn head_mode(&self) -> Option<Mode> {
-        Some(self.line.get(self.line.head()?)?.ask.terms.mode)
+        Some(self.line.first()?.ask.terms.mode)
     }
 
     pub(super) fn held_in(&self, lane: usize) -> Option<&Held<R>> {

@@ -607,7 +607,7 @@ impl<W, R> Cohort<W, R> {
         if self.is_renewing() {
             return None;
         }
-        match &self.line.get(self.line.head()?)?.state {
+        match &self.line.first()?.state {
             SeatState::Waiting(waker) => Some(waker.clone()),
             SeatState::Over(_) => None,
         }
@@ -618,17 +618,12 @@ impl<W, R> Cohort<W, R> {
     where
         W: Clone,
     {
-        let mut wakers = Vec::new();
-        let mut at = self.line.head();
-        while let Some(id) = at {
-            at = self.line.after(id);
-            if let Some(Seat { state: SeatState::Waiting(waker), .. }) = self.line.get(id) {
-                wakers.push(waker.clone());
-            }
-        }
+        let waiting = self.line.iter().filter_map(|seat| match &seat.state {
+            SeatState::Waiting(waker) => Some(waker.clone()),
+            SeatState::Over(_) => None,
+        });
         let watchers = self.more.iter().flat_map(|more| more.watchers.values());
-        wakers.extend(watchers.map(|watcher| watcher.waker.clone()));
-        wakers
+        waiting.chain(watchers.map(|watcher| watcher.waker.clone())).collect()
     }
 
     /// How many guards hold it here.

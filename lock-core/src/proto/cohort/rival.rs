@@ -72,17 +72,10 @@ impl<W, R> Cohort<W, R> {
     /// The first end of a wait, and the first time at which the store is to be asked for the sake of
     /// one.
     fn deadlines(&self) -> (Option<Instant>, Option<Instant>) {
-        let (mut first, mut due) = (None::<Instant>, None::<Instant>);
-        let mut at = self.line.head();
-        while let Some(id) = at {
-            at = self.line.after(id);
-            let Some(Seat { ask, .. }) = self.line.get(id) else { continue };
-            first = first.into_iter().chain([ask.deadline]).min();
-            if ask.budget >= ASKED_BEFORE {
-                due = due.into_iter().chain(ask.deadline.checked_sub(ASKED_BEFORE)).min();
-            }
-        }
-        (first, due)
+        let asks = || self.line.iter().map(|seat| &seat.ask);
+        let due = asks().filter(|ask| ask.budget >= ASKED_BEFORE);
+        let due = due.filter_map(|ask| ask.deadline.checked_sub(ASKED_BEFORE));
+        (asks().map(|ask| ask.deadline).min(), due.min())
     }
 
     /// The answer to the question of that time.

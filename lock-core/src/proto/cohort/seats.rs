@@ -84,21 +84,16 @@ impl<W, R> Cohort<W, R> {
         let mode = ask.terms.mode;
         let is_blocked =
             self.busy() >= lanes_max(mode) || (self.is_taken() && self.open_mode() != Some(mode));
-        let head = || self.line.head().and_then(|id| self.line.get(id));
-        let is_behind = || head().is_some_and(|seat| seat.ask.terms.queues);
+        let is_behind = || self.line.first().is_some_and(|seat| seat.ask.terms.queues);
         (is_blocked || is_behind()).then(|| Verdict::TimedOut(self.blocked_by()))
     }
 
     /// How many permits there are, as those say who hold or want some here, if it is not so many.
     fn other_limit(&self, mode: Mode) -> Option<u32> {
         let Mode::Permit { of } = mode else { return None };
-        let is_permit = |mode: &Mode| matches!(mode, Mode::Permit { .. });
-        let mode_at = |id: SeatId| Some(self.line.get(id)?.ask.terms.mode);
         // The first permit in line is the head, or not among those who are like it.
-        let head = self.line.head().filter(|id| mode_at(*id).as_ref().is_some_and(is_permit));
-        let first = head.or_else(|| self.line.behind_run());
-        let seats = std::iter::successors(first, |id| self.line.after(*id));
-        let wanted = seats.filter_map(mode_at);
+        let behind = self.line.iter_from(self.line.behind_run());
+        let wanted = self.line.first().into_iter().chain(behind).map(|seat| seat.ask.terms.mode);
         let open = self.open_mode().into_iter();
         // All who are here agree, so the first of them will do.
         let first = open.chain(wanted).find_map(|mode| match mode {

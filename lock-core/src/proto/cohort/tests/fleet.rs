@@ -431,7 +431,7 @@ impl Process {
         let Some(held) = self.cohort.held_in(0).filter(|held| held.holder.is_some()) else {
             return;
         };
-        let head = self.cohort.line.head().and_then(|id| self.cohort.line.get(id));
+        let head = self.cohort.line.first();
         let waits = head.is_some_and(|head| held.mode == Mode::Shared && held.suits(&head.ask));
         let is_good = !held.is_over() && !held.has_failed() && !held.is_used_up() && !self.is_poked;
         if waits && is_good && self.is_driven && self.lanes[0].asking.is_none() {
