@@ -11,7 +11,7 @@ use crate::server::Server;
 use crate::speech::Speech;
 use crate::store::Lines;
 
-const LEASE: Duration = Duration::from_millis(1_200);
+const LEASE: Duration = Duration::from_secs(2);
 
 async fn client(addr: std::net::SocketAddr) -> LockClient {
     let options = LockOptions::new().with_lease(LEASE);
