@@ -28,8 +28,8 @@ use tokio::sync::oneshot;
 /// Waits for a future on this thread, which stands still meanwhile.
 ///
 /// The work of the future is done on this thread: the work of a `run` may block it as it likes. Holds
-/// are renewed meanwhile, as a client does that on a thread of its own: one of `memory:` has it from
-/// the first such wait on.
+/// are renewed meanwhile, as a client does that on a thread of its own. One of `memory:` has such a
+/// thread from the first wait here on.
 ///
 /// # Panics
 ///

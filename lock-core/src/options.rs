@@ -58,10 +58,12 @@ pub enum Background {
     /// which belongs to one runtime, and for stores in this process, which need no I/O. A runtime
     /// that is blocked for longer than a lease loses it. Connections and sessions of stores live on
     /// threads of this library all the same, and no such task is begun there: where a store's thread
-    /// has something to be done, it is the runtime that the client was made in.
+    /// has something to be done, it is done in the runtime that the client was made in.
     ///
-    /// A caller who waits without a runtime has it on the thread of [`Thread`](Self::Thread), from then
-    /// on.
+    /// The task moves to the thread of [`Thread`](Self::Thread), and stays there, with the first caller
+    /// who waits without a runtime. Where its runtime has ended, the next call in another one starts it
+    /// there: until then nobody renews what is held elsewhere. A runtime that lives, and that nobody
+    /// drives, renews nothing either.
     ///
     /// # A paused clock
     ///
@@ -173,8 +175,8 @@ pub struct LockOptions {
     /// wants more. An acquire that is called under a hold whose grant fewer replicas acknowledged
     /// is refused at once, with the same error.
     pub replicas: Option<Replicas>,
-    /// The purpose of the acquire. Operators see it where the store has a place for it (ZooKeeper:
-    /// the data of the claim's node). A process has one claim on a key: it has the name of the
+    /// The purpose of the acquire. Operators see it where the store has a place for it, see
+    /// [`LockBuilder::name`](crate::LockBuilder::name). A process has one claim on a key: it has the name of the
     /// waiter that opened it.
     pub name: Option<&'static str>,
     /// Whether an acquire that is called under a hold of its key re-enters that, see

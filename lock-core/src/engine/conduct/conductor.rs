@@ -22,13 +22,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-use crate::ground::{Plus as _, background, clock, lock, own_thread};
+use futures_util::FutureExt as _;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
 use super::registry::Registry;
 use super::sweep::{NEVER, Sweep};
 use super::{Kept, foreign};
+use crate::ground::{Plus as _, background, clock, lock, own_thread};
 use crate::options::Background;
 
 /// A key is left to its callers for this long: short beside a lease, long beside a request.
@@ -71,7 +72,7 @@ pub(in crate::engine) struct Conductor<K> {
 struct Work<K> {
     runner: Runner,
     /// That of whoever is the conductor. Who has another one was relieved.
-    post: Arc<Post>,
+    shift: Arc<Shift>,
     /// Keys to be polled now.
     wanted: Vec<Arc<K>>,
     /// Keys by the time at which to look at them; each is here once at most, as it knows itself.
@@ -116,7 +117,7 @@ impl<K> Eq for Due<K> {}
 
 /// What a conductor has in common with those who start and poke it.
 #[derive(Debug, Default)]
-struct Post {
+struct Shift {
     poked: Notify,
     stage: Mutex<Stage>,
 }
@@ -136,7 +137,7 @@ enum Stage {
     Ended,
 }
 
-impl Post {
+impl Shift {
     /// Whether the runtime that it was offered to has run it, or will.
     fn is_taken(&self) -> bool {
         let mut stage = lock(&self.stage);
@@ -207,14 +208,16 @@ impl<K: Kept> Conductor<K> {
         }
     }
 
-    /// Whoever had this post is gone with its runtime; whether that was the conductor.
-    fn is_gone(&self, post: &Arc<Post>) -> bool {
+    /// Whoever had this shift is gone with its runtime; whether that was the conductor.
+    fn is_gone(&self, shift: &Arc<Shift>) -> bool {
         let mut work = self.work();
-        if !work.is_at(post) {
+        if !work.is_at(shift) {
             return false;
         }
         self.on_thread.store(false, Ordering::Release);
         (work.runner, work.is_turning) = (Runner::Nowhere, false);
+        // Whoever has just started it there is to find that out.
+        work.shift = Arc::default();
         let wanted = mem::take(&mut work.wanted);
         drop((work, wanted));
         self.sweep.forget();
@@ -252,15 +255,22 @@ impl<K: Kept> Conductor<K> {
     /// Sees to it that the young keys are swept up by then. Where nobody can, all who wait for one
     /// are told so.
     pub(in crate::engine) fn sweep_by(self: &Arc<Self>, at: Instant) {
-        if self.sweep.ask(self.nanos(at)) {
-            self.poke_or_tell();
+        if self.sweep.ask(self.nanos(at))
+            && let Err(error) = self.poke()
+        {
+            // The next one tries to start it again.
+            self.sweep.forget();
+            // Also those who came meanwhile, and found that a sweep was asked for.
+            for cell in self.registry.cells() {
+                cell.is_unserved(&error);
+            }
         }
     }
 
     /// Polls a key that nobody else polls.
     pub(in crate::engine) fn take_on(self: &Arc<Self>, cell: &Arc<K>) {
         self.work().wanted.push(cell.clone());
-        self.poke_or_tell();
+        self.begin_for(cell);
     }
 
     /// Looks at a key by then at the latest.
@@ -271,17 +281,19 @@ impl<K: Kept> Conductor<K> {
             let is_gone = matches!(work.runner, Runner::Nowhere);
             drop(work);
             if is_gone {
-                self.poke_or_tell();
+                self.begin_for(cell);
             }
             return;
         }
         work.unwatch(cell);
+        // What a conductor that is gone was to look at is there yet, perhaps as the first.
         let is_first = work.due.first().is_none_or(|first| at < first.at);
+        let pokes = is_first || matches!(work.runner, Runner::Nowhere);
         cell.watched().store(at, Ordering::Relaxed);
         work.due.insert(Due { at, cell: cell.clone() });
         drop(work);
-        if is_first {
-            self.poke_or_tell();
+        if pokes {
+            self.begin_for(cell);
         }
     }
 
@@ -291,19 +303,13 @@ impl<K: Kept> Conductor<K> {
         work.unwatch(cell);
         if matches!(work.runner, Runner::Task(_)) && !work.is_turning {
             // It may end.
-            work.post.poked.notify_one();
+            work.shift.poked.notify_one();
         }
     }
 
-    /// Makes it look again. Where it cannot be started, all who wait for it are told so, also those who
-    /// came meanwhile and took it for started.
-    fn poke_or_tell(self: &Arc<Self>) {
+    fn begin_for(self: &Arc<Self>, cell: &Arc<K>) {
         if let Err(error) = self.poke() {
-            // The next one tries to start it again.
-            self.sweep.forget();
-            for cell in self.registry.cells() {
-                cell.is_unserved(&error);
-            }
+            cell.is_unserved(&error);
         }
     }
 
@@ -313,48 +319,57 @@ impl<K: Kept> Conductor<K> {
         if let Runner::Nowhere = work.runner {
             return self.start(work);
         }
-        let asleep = (!work.is_turning).then(|| work.post.clone());
+        let asleep = (!work.is_turning).then(|| work.shift.clone());
         drop(work);
-        if let Some(post) = asleep {
-            post.poked.notify_one();
+        if let Some(shift) = asleep {
+            shift.poked.notify_one();
         }
         Ok(())
     }
 
-    /// The application's runtimes that it may be a task of, the better one first: none where it is on
-    /// a thread, or the caller has none.
-    fn runtimes(&self) -> impl Iterator<Item = Handle> {
-        let is_task = self.is_inline() && !self.on_thread.load(Ordering::Acquire);
-        let here = clock::runtime().filter(|_| is_task);
-        let home = here.as_ref().and(self.home.clone());
-        // A store's own thread wakes whoever waits for an answer. Nothing of an application's is to
-        // be done there.
-        here.filter(|_| !own_thread::is_here()).into_iter().chain(home)
+    /// The runtime of an application that the caller is in. A store's own thread wakes whoever waits for
+    /// an answer, and nothing of an application's is to be done there.
+    fn here() -> Option<Handle> {
+        clock::runtime().filter(|_| !own_thread::is_here())
     }
 
-    /// Whether it is to be a task of the caller's runtime, or there is none: the next caller who has one
-    /// starts it there. A runtime that ends is no reason for a thread, whose clock is another.
+    fn may_be_a_task(&self) -> bool {
+        self.is_inline() && !self.on_thread.load(Ordering::Acquire)
+    }
+
+    /// The runtimes that it may be a task of, the better one first: none where it is on a thread, or the
+    /// caller has none.
+    fn runtimes(&self) -> impl Iterator<Item = Handle> {
+        let may_be = self.may_be_a_task() && clock::runtime().is_some();
+        let runtimes = [Self::here(), self.home.clone()];
+        runtimes.into_iter().flatten().filter(move |_| may_be)
+    }
+
+    /// Whether there is to be none where no runtime takes it: the next caller in one that does starts it
+    /// there. The end of a runtime is no reason for a thread, whose clock may be another.
     fn waits_for_a_runtime(&self) -> bool {
-        let is_task = self.is_inline() && !self.on_thread.load(Ordering::Acquire);
-        is_task && !own_thread::is_here() && clock::runtime().is_some()
+        self.may_be_a_task() && Self::here().is_some()
     }
 
     fn start<'a>(self: &'a Arc<Self>, mut work: MutexGuard<'a, Work<K>>) -> io::Result<()> {
         for runtime in self.runtimes() {
-            let post = Arc::default();
-            work.is_replaced_by(Runner::Task(runtime.clone()), &post);
+            let shift = Arc::default();
+            // Nowhere yet: others who poke it meanwhile try for themselves.
+            work.is_replaced_by(Runner::Nowhere, &shift);
             // A runtime that is ending drops the task here and now, and that needs the mutex.
             drop(work);
-            drop(runtime.spawn(Running::at(&post, self).conduct()));
-            if post.is_taken() {
-                return Ok(());
-            }
+            drop(runtime.spawn(Running::at(&shift, self).conduct()));
+            let is_taken = shift.is_taken();
             work = self.work();
-            if !work.is_at(&post) {
-                // Others have started it meanwhile.
+            if !work.is_at(&shift) {
                 return Ok(());
             }
-            work.runner = Runner::Nowhere;
+            if is_taken {
+                work.runner = Runner::Task(runtime);
+                // It may have found nothing to do meanwhile.
+                shift.poked.notify_one();
+                return Ok(());
+            }
         }
         if self.waits_for_a_runtime() {
             self.sweep.forget();
@@ -366,16 +381,16 @@ impl<K: Kept> Conductor<K> {
     /// Goes on there, wherever it was before.
     fn start_thread(self: &Arc<Self>, mut work: MutexGuard<'_, Work<K>>) -> io::Result<Handle> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let post = Arc::default();
+        let shift = Arc::default();
         // Without a thread it is dropped here, under the mutex.
-        let running = Running::at(&post, self);
+        let running = Running::at(&shift, self);
         let conduct = move || async move {
             let _here = background::enter();
             running.conduct().await;
         };
         let handle = own_thread::start("lock-conductor", runtime, conduct)?;
-        work.is_replaced_by(Runner::Thread(handle.clone()), &post);
-        post.is_taken();
+        work.is_replaced_by(Runner::Thread(handle.clone()), &shift);
+        shift.is_taken();
         self.on_thread.store(true, Ordering::Release);
         Ok(handle)
     }
@@ -390,7 +405,7 @@ impl<K: Kept> Conductor<K> {
             Runner::Nowhere => self.home.clone().filter(|_| self.is_inline()),
         };
         match theirs {
-            Some(theirs) if !waits => Some(theirs),
+            Some(theirs) if !waits && !is_over(&theirs) => Some(theirs),
             theirs => self.start_thread(work).ok().or(theirs),
         }
     }
@@ -418,11 +433,11 @@ impl<K: Kept> Conductor<K> {
     }
 
     /// Looks at what is due; says when to look again, `None` if there is nothing to wait for.
-    fn turn(&self, post: &Arc<Post>) -> Option<Instant> {
+    fn turn(&self, shift: &Arc<Shift>) -> Option<Instant> {
         let now = clock::now();
         let nanos = self.nanos(now);
         let mut work = self.work();
-        if !work.is_at(post) {
+        if !work.is_at(shift) {
             return None;
         }
         let mut cells = mem::take(&mut work.wanted);
@@ -449,7 +464,7 @@ impl<K: Kept> Conductor<K> {
             }
         }
         let mut work = self.work();
-        if !work.is_at(post) {
+        if !work.is_at(shift) {
             return None;
         }
         work.is_turning = false;
@@ -462,9 +477,9 @@ impl<K: Kept> Conductor<K> {
 
     /// Whether there is nothing left to do for a task, which ends with that; a thread ends with its
     /// client. One that was relieved ends as well.
-    fn may_end(&self, post: &Arc<Post>) -> bool {
+    fn may_end(&self, shift: &Arc<Shift>) -> bool {
         let mut work = self.work();
-        if !work.is_at(post) {
+        if !work.is_at(shift) {
             return true;
         }
         if !matches!(work.runner, Runner::Task(_)) || !work.wanted.is_empty() {
@@ -483,17 +498,17 @@ impl<K: Kept> Conductor<K> {
 impl<K: Kept> Work<K> {
     fn new() -> Self {
         let (runner, wanted, due) = (Runner::Nowhere, Vec::new(), BTreeSet::new());
-        Self { runner, post: Arc::default(), wanted, due, is_turning: false }
+        Self { runner, shift: Arc::default(), wanted, due, is_turning: false }
     }
 
-    fn is_at(&self, post: &Arc<Post>) -> bool {
-        Arc::ptr_eq(&self.post, post)
+    fn is_at(&self, shift: &Arc<Shift>) -> bool {
+        Arc::ptr_eq(&self.shift, shift)
     }
 
-    /// Another is the conductor from here on, at this post.
-    fn is_replaced_by(&mut self, runner: Runner, post: &Arc<Post>) {
-        self.post.poked.notify_one();
-        (self.runner, self.post, self.is_turning) = (runner, post.clone(), false);
+    /// Another is the conductor from here on, at this shift.
+    fn is_replaced_by(&mut self, runner: Runner, shift: &Arc<Shift>) {
+        self.shift.poked.notify_one();
+        (self.runner, self.shift, self.is_turning) = (runner, shift.clone(), false);
     }
 
     /// It is not to be looked at.
@@ -508,27 +523,32 @@ impl<K: Kept> Work<K> {
 impl<K> Drop for Conductor<K> {
     fn drop(&mut self) {
         // It finds the client gone.
-        lock(&self.work).post.poked.notify_one();
+        lock(&self.work).shift.poked.notify_one();
     }
+}
+
+/// Whether a runtime has ended: its timers panic.
+fn is_over(runtime: &Handle) -> bool {
+    matches!(runtime.spawn(async {}).now_or_never(), Some(Err(_)))
 }
 
 /// The conductor at work.
 struct Running<K: Kept> {
     conductor: Weak<Conductor<K>>,
-    post: Arc<Post>,
+    shift: Arc<Shift>,
 }
 
 impl<K: Kept> Running<K> {
-    fn at(post: &Arc<Post>, conductor: &Arc<Conductor<K>>) -> Self {
-        Self { conductor: Arc::downgrade(conductor), post: post.clone() }
+    fn at(shift: &Arc<Shift>, conductor: &Arc<Conductor<K>>) -> Self {
+        Self { conductor: Arc::downgrade(conductor), shift: shift.clone() }
     }
 
     async fn conduct(self) {
-        let post = &self.post;
+        let shift = &self.shift;
         loop {
             let Some(conductor) = self.conductor.upgrade() else { break };
-            let next = conductor.turn(post);
-            if conductor.may_end(post) {
+            let next = conductor.turn(shift);
+            if conductor.may_end(shift) {
                 break;
             }
             // The client ends with its last user, who may be this.
@@ -537,27 +557,27 @@ impl<K: Kept> Running<K> {
                 Some(at) => {
                     tokio::select! {
                         biased;
-                        () = post.poked.notified() => {}
+                        () = shift.poked.notified() => {}
                         () = clock::sleep_until(at) => {}
                     }
                 }
-                None => post.poked.notified().await,
+                None => shift.poked.notified().await,
             }
             // Answers that came meanwhile have their turn.
             tokio::task::yield_now().await;
         }
-        post.ends();
+        shift.ends();
     }
 }
 
 impl<K: Kept> Drop for Running<K> {
     fn drop(&mut self) {
-        if !self.post.is_deserted() {
+        if !self.shift.is_deserted() {
             return;
         }
         // The runtime that it was a task of is gone.
         if let Some(conductor) = self.conductor.upgrade()
-            && conductor.is_gone(&self.post)
+            && conductor.is_gone(&self.shift)
         {
             for cell in conductor.registry.cells() {
                 cell.is_deserted();

@@ -240,9 +240,9 @@ impl KeyCell {
                 break;
             }
         }
-        if let Some(waker) = lock(&self.granted).take()
-            && !own.is_some_and(|own| own.will_wake(&waker))
-        {
+        // A waker may do anything, so the mutex is not held over it.
+        let granted = lock(&self.granted).take();
+        if let Some(waker) = granted.filter(|waker| !own.is_some_and(|own| own.will_wake(waker))) {
             self.handed.wake(waker);
         }
     }
@@ -423,11 +423,8 @@ impl Host for KeyCell {
         if fx.poke || fx.spawn {
             self.baton.wake();
         }
-        if let Some(waker) = fx.wake
-            && let Some(earlier) = lock(&self.granted).replace(waker)
-        {
-            foreign::wake(earlier);
-        }
+        let earlier = fx.wake.and_then(|waker| lock(&self.granted).replace(waker));
+        earlier.into_iter().for_each(foreign::wake);
         fx.wake_more.into_iter().for_each(foreign::wake);
         if let Some((reply, answer)) = fx.reply {
             // The releasing task may be gone; the release is done all the same.
