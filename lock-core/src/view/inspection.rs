@@ -113,8 +113,8 @@ pub struct Holder {
     /// only the holder knows.
     pub lease_left: Option<Duration>,
     /// Its word about itself, escaped: the label of its client or its host and process, and the
-    /// name of the acquire. Redis has no place for that name, and tells of a client no longer than
-    /// it is connected.
+    /// name of the acquire. Redis has that name only where the key is held for long, and tells of a
+    /// client no longer than it is connected.
     pub about: Option<String>,
 }
 

@@ -297,8 +297,8 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// The purpose of the lock. It is shown to operators where the store has a place for it
-    /// (ZooKeeper: the data of the claim's node), and has at most 128 bytes and no control
+    /// The purpose of the lock. It is shown to operators where the store has a place for it, see
+    /// [`LockBuilder::name`](lock_core::LockBuilder::name), and has at most 128 bytes and no control
     /// characters.
     pub fn name(mut self, name: &'static str) -> Self {
         self.config.options.name = Some(name);

@@ -1,9 +1,9 @@
 //! The name of an acquire at the server, for whoever looks at a stuck lock.
 //!
-//! It is in a key of its own beside the lock. A claim that has been renewed for a quarter of its lease
-//! writes it, and seldom again, so a hold that is short costs nothing more. It is deleted when the claim
-//! is gone. What stays all the same, as that of a process that died, ends by itself, and until then is
-//! shown for nobody: an inspection asks for the names of those who hold the key.
+//! It is in a key of its own beside the lock. A claim writes it with a renewal that comes a quarter of
+//! the lease or more behind the first one, and seldom again: a hold that is short costs nothing more.
+//! It is deleted when the claim is gone. That of a process that died ends by itself. Until then it is shown
+//! for nobody: an inspection asks for the names of those who hold the key.
 //!
 //! Nobody waits for any of it, and where it fails an inspection says less.
 
@@ -41,21 +41,21 @@ pub(super) struct Lasting {
     name: &'static str,
     /// The time when it was renewed first.
     since: Instant,
-    /// There once something was sent.
+    /// The place of the name, once that was sent.
     key: Option<NameKey>,
-    written: Written,
+    writing: Writing,
 }
 
 #[derive(Debug)]
-enum Written {
+enum Writing {
     // ## Never => UnderWay
     Never,
-    // ## UnderWay => (Done | UnderWay)
+    // ## UnderWay => Over
     /// Begun then. Answers whether it is done.
     UnderWay(Instant, JoinHandle<bool>),
-    // ## Done => UnderWay
+    // ## Over => UnderWay
     /// Until it is to be written anew.
-    Done(Instant),
+    Over(Instant),
 }
 
 impl Naming {
@@ -69,8 +69,8 @@ impl Naming {
             Self::Nameless => {}
             Self::Named(name) => {
                 let (name, since, key) = (*name, clock::now(), None);
-                let written = Written::Never;
-                *self = Self::Lasting(Box::new(Lasting { name, since, key, written }));
+                let writing = Writing::Never;
+                *self = Self::Lasting(Box::new(Lasting { name, since, key, writing }));
             }
             Self::Lasting(lasting) => lasting.again(lease, key_of),
         }
@@ -81,22 +81,22 @@ impl Lasting {
     fn again(&mut self, lease: Duration, key: impl FnOnce() -> NameKey) {
         let now = clock::now();
         let stays = lease.saturating_mul(10).min(STAYS_MAX).max(lease.saturating_mul(2));
-        let is_due = match &mut self.written {
-            Written::Never => now >= self.since.plus(lease / 4),
-            Written::Done(until) => now >= *until,
-            Written::UnderWay(began, task) => match task.now_or_never() {
+        let is_due = match &mut self.writing {
+            Writing::Never => now >= self.since.plus(lease / 4),
+            Writing::Over(until) => now >= *until,
+            Writing::UnderWay(began, task) => match task.now_or_never() {
                 None => false,
-                Some(Ok(true)) => {
-                    self.written = Written::Done(began.plus(stays / 2));
+                Some(done) => {
+                    let again = if matches!(done, Ok(true)) { stays / 2 } else { lease / 4 };
+                    self.writing = Writing::Over(began.plus(again));
                     false
                 }
-                Some(_) => true,
             },
         };
         if is_due {
             let key = self.key.get_or_insert_with(key).clone();
             let home = key.servers.home().clone();
-            self.written = Written::UnderWay(now, home.spawn(key.set(self.name, stays)));
+            self.writing = Writing::UnderWay(now, home.spawn(key.set(self.name, stays)));
         }
     }
 }
@@ -104,11 +104,11 @@ impl Lasting {
 impl Drop for Lasting {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
-        let written = std::mem::replace(&mut self.written, Written::Never);
+        let writing = std::mem::replace(&mut self.writing, Writing::Never);
         let home = key.servers.home().clone();
         drop(home.spawn(async move {
             // Not before it is written.
-            if let Written::UnderWay(_, task) = written {
+            if let Writing::UnderWay(_, task) = writing {
                 drop(task.await);
             }
             key.delete().await;
@@ -126,8 +126,7 @@ pub(super) struct NameKey {
 
 impl NameKey {
     pub(super) fn of(servers: &Arc<Topology>, names: &Names, claim: ClaimId) -> Self {
-        let (slot, key) = (servers.slot(names), format!("{}:name:{claim}", names.lock()));
-        Self { servers: servers.clone(), slot, key }
+        Self { servers: servers.clone(), slot: servers.slot(names), key: names.name_of(claim) }
     }
 
     async fn set(self, name: &'static str, stays: Duration) -> bool {

@@ -164,8 +164,8 @@ pub(in crate::redis) fn holder_as(
     let holder = Holder::new(shown(owner), None, left);
     // Anybody may have written it.
     let name = String::from_utf8_lossy(name);
-    let name: String = name.escape_debug().take(NAME_BYTES_MAX).collect();
-    let name = (!name.is_empty()).then(|| format!("name={name}"));
+    let name: String = name.chars().take(NAME_BYTES_MAX).collect();
+    let name = (!name.is_empty()).then(|| format!("name={}", name.escape_debug()));
     let said: Vec<_> = about(servers, owner).into_iter().chain(name).collect();
     if said.is_empty() { holder } else { holder.with_about(said.join(" ")) }
 }

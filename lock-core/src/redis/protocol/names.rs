@@ -104,6 +104,11 @@ impl Names {
         self.with(":fence")
     }
 
+    /// What a claim that holds the lock for long is for. Inspections make it of the lock's name, too.
+    pub(in crate::redis) fn name_of(&self, claim: ClaimId) -> String {
+        format!("{}:name:{claim}", self.lock())
+    }
+
     fn with(&self, suffix: &'static str) -> Name<'_> {
         Name { key: &self.0, suffix }
     }

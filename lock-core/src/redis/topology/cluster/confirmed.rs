@@ -43,7 +43,7 @@ impl Channel {
 
 /// The standing of a channel that somebody needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Need {
     Confirmed,
     /// The server was asked for it, and has not answered yet.
     Asked,
@@ -68,16 +68,16 @@ impl Confirmed {
     }
 
     /// Somebody needs the channel of a slot.
-    pub(super) fn need(&self, slot: u16) -> Standing {
+    pub(super) fn needs(&self, slot: u16) -> Need {
         let now = clock::now();
         let mut state = self.state();
         match state.channels.get_mut(&slot) {
-            Some(channel) if channel.confirmed => return Standing::Confirmed,
-            Some(channel) if now < channel.asked.plus(ASK_AGAIN) => return Standing::Asked,
+            Some(channel) if channel.confirmed => return Need::Confirmed,
+            Some(channel) if now < channel.asked.plus(ASK_AGAIN) => return Need::Asked,
             Some(channel) => channel.asked = now,
             None => drop(state.channels.insert(slot, Channel::asked_at(now))),
         }
-        Standing::Due
+        Need::Due
     }
 
     /// It is listened to.

@@ -8,7 +8,7 @@ use redis::Client;
 use tokio::sync::mpsc;
 
 use super::Cluster;
-use super::confirmed::{Confirmed, Standing};
+use super::confirmed::{Confirmed, Need};
 use super::layout::Addr;
 use super::listener::{self, Command, Target};
 use crate::backend::io::Home;
@@ -54,11 +54,11 @@ impl Pushes {
 
     /// Sees to it that the channel of the slot is listened to; whether it is by now.
     pub(super) fn listen(&self, slot: u16) -> bool {
-        let standing = self.heard.need(slot);
-        if standing == Standing::Due {
+        let need = self.heard.needs(slot);
+        if need == Need::Due {
             self.command(Command::Subscribe(slot));
         }
-        standing == Standing::Confirmed
+        need == Need::Confirmed
     }
 
     /// Waits until the channel is listened to.
