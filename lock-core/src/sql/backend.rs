@@ -82,29 +82,34 @@ macro_rules! backend {
 
             async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
                 let key = key.clone();
-                let time = Time::of(REQUEST);
-                self.store.ask(time, |store, by| async move { store.inspect(key, by).await }).await
+                let ask = |store: Arc<Store<$dialect>>, by| async move {
+                    store.inspect(key, by).await
+                };
+                self.store.ask(Budget::of(REQUEST), ask).await
             }
 
             async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {
                 let within = within.cloned();
-                self.store
-                    .ask(Time::of(REQUEST), move |store, by| async move { store.list(within, max, by).await })
-                    .await
+                let ask = |store: Arc<Store<$dialect>>, by| async move {
+                    store.list(within, max, by).await
+                };
+                self.store.ask(Budget::of(REQUEST), ask).await
             }
 
             async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {
                 let key = key.clone();
-                self.store
-                    .ask(Time::of(REQUEST), |store, by| async move { store.request_revoke(key, by).await })
-                    .await
+                let ask = |store: Arc<Store<$dialect>>, by| async move {
+                    store.request_revoke(key, by).await
+                };
+                self.store.ask(Budget::of(REQUEST), ask).await
             }
 
             async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
                 let key = key.clone();
-                self.store
-                    .ask(Time::of(REQUEST), |store, by| async move { store.force_release(key, by).await })
-                    .await
+                let ask = |store: Arc<Store<$dialect>>, by| async move {
+                    store.force_release(key, by).await
+                };
+                self.store.ask(Budget::of(REQUEST), ask).await
             }
 
             fn requests(&self) -> u64 {
@@ -148,5 +153,5 @@ pub(in crate::sql) use crate::backend::{
 pub(in crate::sql) use crate::key::Key;
 pub(in crate::sql) use crate::sql::claim::LeaseClaim;
 pub(in crate::sql) use crate::sql::follower::LeaseFollower;
-pub(in crate::sql) use crate::sql::store::{REQUEST, Store, Time};
+pub(in crate::sql) use crate::sql::store::{Budget, REQUEST, Store};
 pub(in crate::sql) use crate::view::{Inspection, KeyList};

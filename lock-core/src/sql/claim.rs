@@ -7,7 +7,7 @@ use super::changes::{Ear, Hearing, Why};
 use super::dialect::{Ask, Dialect};
 use super::lane::Lane;
 use super::row::{Row, With};
-use super::store::{REQUEST, Store, Time, extended, is_plain};
+use super::store::{Budget, REQUEST, Store, extended, is_plain};
 use crate::backend::register::Place;
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, Grant, Manner, Mode, Renewal, Terms, Withdrawal,
@@ -153,7 +153,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         // The next attempt has to look, whatever becomes of this one.
         self.stands = Stands::Waiting;
         self.listen_before(Why::Waits);
-        let attempt = self.store.ask(Time::of(REQUEST), |store, by| async move {
+        let attempt = self.store.ask(Budget::of(REQUEST), |store, by| async move {
             store.attempt(ask, place, manner, is_new, by).await
         });
         // Nothing is heard where this is dropped, either.
@@ -205,16 +205,16 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         self.heard = false;
         let was_handed_on = matches!(self.stands, Stands::Holding { handed_on: true, .. });
         let may_be_short = is_plain(&self.place) && !was_handed_on;
-        let time = Time::of(self.renewal_time());
+        let budget = Budget::of(self.renewal_time());
         let together = match may_be_short {
-            true => self.store.dialect.renew_together(&self.ask, time.by).await?,
+            true => self.store.dialect.renew_together(&self.ask, budget.by).await?,
             false => None,
         };
         let answer = match together {
             Some(taken) => extended(taken, self.ask.lease),
             None => {
                 let ask = self.ask.clone();
-                let renewal = self.store.ask(time, |store, by| async move {
+                let renewal = self.store.ask(budget, |store, by| async move {
                     Lane::Renewals.scope(store.renew(ask, may_be_short, by)).await
                 });
                 renewal.await?
@@ -232,7 +232,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         let ask = self.ask.clone();
         // It is no writer any more once this was asked.
         self.place.mode = Mode::Shared;
-        let renewal = self.store.ask(Time::of(self.renewal_time()), |store, by| async move {
+        let renewal = self.store.ask(Budget::of(self.renewal_time()), |store, by| async move {
             Lane::Renewals.scope(store.downgrade(ask, by)).await
         });
         let answer = renewal.await?;
@@ -245,7 +245,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         // Elsewhere the short way writes nothing most often, and is a statement too many.
         let is_alone = self.stands == Stands::Holding { wanted: false, handed_on: false };
         let may_be_short = is_plain(&self.place) && is_alone;
-        let withdrawal = self.store.ask(Time::of(REQUEST), |store, by| async move {
+        let withdrawal = self.store.ask(Budget::of(REQUEST), |store, by| async move {
             store.withdraw(key, claim, may_be_short, in_doubt, by).await
         });
         let withdrawal = withdrawal.await?;

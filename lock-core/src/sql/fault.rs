@@ -223,6 +223,12 @@ impl DatabaseError {
     }
 }
 
+/// An answer that is none.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn odd(error: sqlx::Error) -> Fault {
+    DatabaseError::Other { what: error.to_string() }.into()
+}
+
 impl From<DatabaseError> for Fault {
     fn from(error: DatabaseError) -> Self {
         Self::new(error.kind(), error.to_string()).with_source(error)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::changes::{Ear, Hearing, Why};
 use super::dialect::Dialect;
 use super::row::leader;
-use super::store::{REQUEST, Store, Time};
+use super::store::{Budget, REQUEST, Store};
 use crate::backend::{BoxFuture, ClaimId, Fault, Follower, Following};
 use crate::key::Key;
 use crate::view::Leader;
@@ -51,7 +51,7 @@ impl<D: Dialect> Follower for LeaseFollower<D> {
             let (key, lease) = (self.key.clone(), self.lease);
             let follow =
                 |store: Arc<Store<D>>, by| async move { store.follow(key, lease, by).await };
-            let (answer, seen) = self.store.ask(Time::of(REQUEST), follow).await?;
+            let (answer, seen) = self.store.ask(Budget::of(REQUEST), follow).await?;
             (self.seen, self.told) = (seen, answer.leader.clone());
             Ok(answer)
         })

@@ -47,12 +47,12 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(20);
 
 /// The time for a request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Time {
+pub(super) struct Budget {
     within: Duration,
     pub(super) by: Instant,
 }
 
-impl Time {
+impl Budget {
     /// From now on.
     pub(super) fn of(within: Duration) -> Self {
         Self { within, by: clock::now().plus(within) }
@@ -104,14 +104,14 @@ impl<D: Dialect> Store<D> {
     /// it is over. It runs at home, unless its caller may poll it and is alone.
     pub(super) async fn ask<T, F>(
         self: &Arc<Self>,
-        time: Time,
+        budget: Budget,
         ask: impl FnOnce(Arc<Self>, Instant) -> F,
     ) -> Result<T, Fault>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
-        let Time { within, by } = time;
+        let Budget { within, by } = budget;
         // A cause that is known by then, such as a busy file, is told rather than the silence.
         let told_by = by.plus(within / 8);
         let request = ask(self.clone(), by);

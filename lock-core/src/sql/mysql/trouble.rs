@@ -4,7 +4,6 @@ use sqlx::Error;
 use sqlx::mysql::MySqlDatabaseError;
 
 use super::config::MysqlConfig;
-use crate::backend::Fault;
 use crate::sql::fault::DatabaseError;
 use crate::sql::remote::Unserved;
 use crate::sql::trouble::Trouble;
@@ -21,11 +20,6 @@ pub(super) fn is_duplicate(error: &Error) -> bool {
 pub(super) fn number(error: &Error) -> Option<u16> {
     let error = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
     Some(error.number())
-}
-
-/// An answer that is none.
-pub(super) fn odd(error: Error) -> Fault {
-    DatabaseError::Other { what: error.to_string() }.into()
 }
 
 impl Unserved {

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use super::arg::Arg;
 use super::link::Link;
-use super::trouble::odd;
 use crate::backend::Fault;
 use crate::sql::dialect::Ask;
+use crate::sql::fault::odd;
 use crate::sql::read::Found;
 use crate::sql::remote::{Renewed, Together, Twice};
 use crate::sql::row::ms;

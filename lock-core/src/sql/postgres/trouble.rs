@@ -4,15 +4,9 @@ use sqlx::Error;
 use sqlx::postgres::PgDatabaseError;
 
 use super::config::PostgresConfig;
-use crate::backend::Fault;
 use crate::sql::fault::DatabaseError;
 use crate::sql::remote::Unserved;
 use crate::sql::trouble::Trouble;
-
-/// An answer that is none.
-pub(super) fn odd(error: Error) -> Fault {
-    DatabaseError::Other { what: error.to_string() }.into()
-}
 
 impl Unserved {
     pub(in crate::sql) fn of_postgres(error: Error, config: &PostgresConfig) -> Self {
