@@ -21,7 +21,7 @@ async fn a_server_clock_that_jumps_forward_is_noticed_at_the_next_renewal() {
     let other = connect(&server.url(), ms(3_000)).await;
     let holder = history.actor("holder", &locks);
     let waiter = history.actor("waiter", &other);
-    let (guard, _) = holder.acquire("k", ms(1_000)).await;
+    let (guard, _) = holder.acquire("k", ms(9_000)).await;
     let guard = guard.unwrap();
     let waiting = tokio::spawn({
         let waiter = waiter.clone();

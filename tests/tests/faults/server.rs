@@ -67,7 +67,7 @@ async fn grants_of_a_lost_second_are_told_and_their_tokens_are_not_given_again()
 async fn scripts_that_are_flushed_in_traffic_are_loaded_again_unnoticed() {
     let (server, history) = (RedisServer::start(), History::new());
     let clients =
-        [connect(&server.url(), ms(1_000)).await, connect(&server.url(), ms(1_000)).await];
+        [connect(&server.url(), ms(10_000)).await, connect(&server.url(), ms(10_000)).await];
     let mut tasks = Vec::new();
     for (n, locks) in clients.iter().enumerate() {
         for task in 0..2 {
@@ -204,7 +204,7 @@ async fn a_lock_that_the_server_threw_away_is_told_at_the_next_renewal() {
         let other = connect(&server.url(), ms(2_400)).await;
         let holder = history.actor("holder", &locks);
         let waiter = history.actor("waiter", &other);
-        let (guard, _) = holder.acquire("k", ms(1_000)).await;
+        let (guard, _) = holder.acquire("k", ms(9_000)).await;
         let guard = guard.unwrap();
         let waiting = tokio::spawn({
             let waiter = waiter.clone();

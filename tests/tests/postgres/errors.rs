@@ -205,7 +205,7 @@ async fn a_full_disk_is_told_and_is_gone_when_there_is_room() {
         "SET default_tablespace = small; {script} CREATE TABLE filler (text text); \
          ALTER TABLE filler ALTER text SET STORAGE EXTERNAL; RESET default_tablespace"
     ));
-    let locks = connect(&url, ms(1_500)).await;
+    let locks = connect(&url, ms(2_000)).await;
     let guard = locks.lock("held").await.expect("a free key");
     let fill = "INSERT INTO filler SELECT repeat('x', 100000) FROM generate_series(1, 10)";
     let full = loop {

@@ -13,7 +13,7 @@ async fn a_holder_whose_node_is_deleted_by_hand_is_told_at_once() {
     let (server, history) = (Zoo::start().await, History::new());
     let locks = connect(&server.at(LONG)).await;
     let actor = history.actor("a", &locks);
-    let (guard, _) = actor.acquire("k", ms(1_000)).await;
+    let (guard, _) = actor.acquire("k", ms(9_000)).await;
     let guard = guard.unwrap();
     tests::wait::eventually("it watches", || server.watches() >= 1).await;
     let start = Stopwatch::start();
@@ -22,7 +22,7 @@ async fn a_holder_whose_node_is_deleted_by_hand_is_told_at_once() {
     assert!(start.own() < SLACK, "{:?}", start.elapsed());
     assert_eq!((lost.reason(), guard.is_held()), (LossReason::Taken, false));
     assert!(actor.release(guard).await.unwrap_err().is_not_held());
-    let (guard, _) = actor.acquire("k", ms(1_000)).await;
+    let (guard, _) = actor.acquire("k", ms(9_000)).await;
     actor.release(guard.unwrap()).await.unwrap();
     history.check(Checker::new().exclusive());
     drop(actor);

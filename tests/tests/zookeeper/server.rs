@@ -14,7 +14,7 @@ async fn a_restart_in_time_is_survived_by_the_holder_and_the_waiter() {
     let (mut server, history) = (Zoo::start().await, History::new());
     let (locks, other) = (connect(&server.at(LONG)).await, connect(&server.at(LONG)).await);
     let (holder, waiter) = (history.actor("holder", &locks), history.actor("waiter", &other));
-    let (guard, _) = holder.acquire("k", ms(1_000)).await;
+    let (guard, _) = holder.acquire("k", ms(9_000)).await;
     let guard = guard.unwrap();
     let waiting = tokio::spawn({
         let waiter = waiter.clone();

@@ -17,7 +17,7 @@ async fn a_holder_whose_session_expires_is_told_and_its_next_grant_is_a_new_one(
     let (server, history) = (Zoo::start().await, History::new());
     let locks = connect(&server.at(LONG)).await;
     let actor = history.actor("a", &locks);
-    let (guard, _) = actor.acquire("k", ms(1_000)).await;
+    let (guard, _) = actor.acquire("k", ms(9_000)).await;
     let guard = guard.unwrap();
     assert!(actor.write(&guard).await);
     let (session, birth) = server.holder("k").unwrap();

@@ -14,7 +14,7 @@ pub(crate) async fn a_lock_that_is_deleted_by_hand_is_told_and_passes_on(stage: 
     let locks = stage.client(Tempo::Steady).await;
     let other = stage.client(Tempo::Steady).await;
     let (holder, waiter) = (history.actor("holder", &locks), history.actor("waiter", &other));
-    let (guard, _) = holder.acquire(&key, ms(1_000)).await;
+    let (guard, _) = holder.acquire(&key, ms(9_000)).await;
     let guard = guard.expect("a free key");
     let waiting = tokio::spawn({
         let (waiter, key) = (waiter.clone(), key.clone());

@@ -26,7 +26,7 @@ async fn told_in_silence(stage: &Stage<'_>, name: &str, silent: &[Direction]) {
     let locks = stage.holder(Tempo::Brisk).await;
     let other = stage.client(Tempo::Patient).await;
     let (holder, rival) = (history.actor("holder", &locks), history.actor("rival", &other));
-    let (guard, _) = holder.acquire(&key, ms(1_000)).await;
+    let (guard, _) = holder.acquire(&key, ms(9_000)).await;
     let guard = guard.expect("a free key");
     for direction in silent {
         locks.line.set(*direction, Flow::BlackHole);

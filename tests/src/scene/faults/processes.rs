@@ -118,7 +118,7 @@ pub(crate) async fn a_row_of_waiters_without_power_costs_no_more_than_one(stage:
         let (key, history) = (stage.key(&format!("{dead}")), stage.history());
         let locks = stage.client(Tempo::Patient).await;
         let first = history.actor("first", &locks);
-        let (guard, _) = first.acquire(&key, ms(1_000)).await;
+        let (guard, _) = first.acquire(&key, ms(9_000)).await;
         let (mut row, mut checker) = (Vec::new(), Checker::new().exclusive());
         for n in 0..dead {
             let name = format!("doomed/{n}");

@@ -15,7 +15,7 @@ pub(crate) async fn a_restart_keeps_a_hold_or_tells_the_holder_and_takes_no_toke
     let locks = stage.holder(Tempo::Patient).await;
     let other = stage.client(Tempo::Patient).await;
     let (holder, rival) = (history.actor("holder", &locks), history.actor("rival", &other));
-    let (guard, _) = holder.acquire(&key, ms(1_000)).await;
+    let (guard, _) = holder.acquire(&key, ms(9_000)).await;
     let guard = guard.expect("a free key");
     let scope = stage.scope.clone();
     let layout = stage.alone();
@@ -122,7 +122,7 @@ pub(crate) async fn a_holder_is_told_while_its_servers_hang(stage: &mut Stage<'_
     let (key, history) = (stage.key("k"), stage.history());
     let (locks, other) = (stage.client(Tempo::Brisk).await, stage.client(Tempo::Patient).await);
     let (holder, rival) = (history.actor("holder", &locks), history.actor("rival", &other));
-    let (guard, _) = holder.acquire(&key, ms(1_000)).await;
+    let (guard, _) = holder.acquire(&key, ms(9_000)).await;
     let guard = guard.expect("a free key");
     let waiting = tokio::spawn(granted_once_lost(&rival, &key, &guard));
     stage.in_line(&key, 1).await;

@@ -11,7 +11,7 @@ async fn delay_behind(stage: &Stage<'_>, dead: usize, is_killed: bool) -> Durati
     let (key, history) = (stage.key(&format!("{dead}")), stage.history());
     let locks = stage.client(Tempo::Patient).await;
     let holder = history.actor("holder", &locks);
-    let (guard, _) = holder.acquire(&key, ms(1_000)).await;
+    let (guard, _) = holder.acquire(&key, ms(9_000)).await;
     let mut crowd = stage.remote(&history, "crowd", Tempo::Brisk);
     crowd.ask(&format!("flood {key} {dead} 60000")).await.expect_success();
     stage.in_line(&key, dead).await;
@@ -67,7 +67,7 @@ pub(crate) async fn a_thawed_waiter_does_not_use_a_grant_that_has_ended(stage: &
     let locks = stage.client(Tempo::Patient).await;
     let other = stage.client(Tempo::Patient).await;
     let (first, second) = (history.actor("first", &locks), history.actor("second", &other));
-    let (guard, _) = first.acquire(&key, ms(1_000)).await;
+    let (guard, _) = first.acquire(&key, ms(9_000)).await;
     let mut frozen = stage.remote(&history, "frozen", Tempo::Brisk);
     frozen.send(&format!("acquire {key} 20000"));
     stage.in_line(&key, 1).await;
