@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use lock_tower::key::{Combine, fixed, path};
 use tower::{Layer, ServiceExt};
 
+use crate::common::listen::listen;
 use crate::common::send;
 use crate::fixture::{echo, get, layer};
 
@@ -47,7 +48,7 @@ async fn a_path_key_around_the_whole_router_is_a_clear_error() {
     let router = Router::new().route("/buy/{sku}", any(echo));
     let service = layer().key(path("buy:{sku}")).layer(router);
     let errors = Errors::default();
-    let listening = tracing::subscriber::set_default(errors.clone());
+    let listening = listen(errors.clone());
     let response = service.oneshot(get("/buy/42")).await.unwrap();
     drop(listening);
     assert_eq!(errors.0.load(SeqCst), 1, "error events");
@@ -85,13 +86,29 @@ async fn a_parameter_that_nesting_gives_twice_is_a_clear_error() {
     answer.assert_problem(500, "lock_path_param_ambiguous");
 }
 
-/// Counts the error events of this crate.
+/// A line at ERROR that nobody has come to before.
+fn a_line() {
+    tracing::error!("a line");
+}
+
+#[test]
+fn a_line_that_another_thread_comes_to_first_is_heard() {
+    let errors = Errors::default();
+    let listening = listen(errors.clone());
+    std::thread::spawn(a_line).join().unwrap();
+    a_line();
+    drop(listening);
+    assert_eq!(errors.0.load(SeqCst), 1);
+}
+
+/// Counts the error events of this crate, its tests included.
 #[derive(Clone, Default)]
 struct Errors(Arc<AtomicUsize>);
 
 impl tracing::Subscriber for Errors {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::ERROR && metadata.target().starts_with("lock_tower")
+        *metadata.level() == tracing::Level::ERROR
+            && ["lock_tower", module_path!()].iter().any(|it| metadata.target().starts_with(it))
     }
 
     fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {

@@ -138,8 +138,8 @@ enum Stage {
 }
 
 impl Shift {
-    /// Whether the runtime that it was offered to has run it, or will.
-    fn is_taken(&self) -> bool {
+    /// Leaves it to the runtime that it was offered to; whether that has run it, or will.
+    fn take(&self) -> bool {
         let mut stage = lock(&self.stage);
         if *stage == Stage::Offered {
             *stage = Stage::Taken;
@@ -147,12 +147,12 @@ impl Shift {
         *stage != Stage::Deserted
     }
 
-    fn ends(&self) {
+    fn end(&self) {
         *lock(&self.stage) = Stage::Ended;
     }
 
-    /// It is dropped; whether nobody else sees to its keys.
-    fn is_deserted(&self) -> bool {
+    /// Its task is dropped; whether nobody else sees to its keys.
+    fn desert(&self) -> bool {
         let mut stage = lock(&self.stage);
         let is_taken = *stage == Stage::Taken;
         if *stage != Stage::Ended {
@@ -340,9 +340,9 @@ impl<K: Kept> Conductor<K> {
     /// The runtimes that it may be a task of, the better one first: none where it is on a thread, or the
     /// caller has none.
     fn runtimes(&self) -> impl Iterator<Item = Handle> {
-        let may_be = self.may_be_a_task() && clock::runtime().is_some();
-        let runtimes = [Self::here(), self.home.clone()];
-        runtimes.into_iter().flatten().filter(move |_| may_be)
+        let callers = clock::runtime().filter(|_| self.may_be_a_task());
+        let home = callers.as_ref().and(self.home.clone());
+        callers.filter(|_| !own_thread::is_here()).into_iter().chain(home)
     }
 
     /// Whether there is to be none where no runtime takes it: the next caller in one that does starts it
@@ -359,7 +359,7 @@ impl<K: Kept> Conductor<K> {
             // A runtime that is ending drops the task here and now, and that needs the mutex.
             drop(work);
             drop(runtime.spawn(Running::at(&shift, self).conduct()));
-            let is_taken = shift.is_taken();
+            let is_taken = shift.take();
             work = self.work();
             if !work.is_at(&shift) {
                 return Ok(());
@@ -390,7 +390,7 @@ impl<K: Kept> Conductor<K> {
         };
         let handle = own_thread::start("lock-conductor", runtime, conduct)?;
         work.is_replaced_by(Runner::Thread(handle.clone()), &shift);
-        shift.is_taken();
+        shift.take();
         self.on_thread.store(true, Ordering::Release);
         Ok(handle)
     }
@@ -566,13 +566,13 @@ impl<K: Kept> Running<K> {
             // Answers that came meanwhile have their turn.
             tokio::task::yield_now().await;
         }
-        shift.ends();
+        shift.end();
     }
 }
 
 impl<K: Kept> Drop for Running<K> {
     fn drop(&mut self) {
-        if !self.shift.is_deserted() {
+        if !self.shift.desert() {
             return;
         }
         // The runtime that it was a task of is gone.

@@ -75,6 +75,11 @@ impl<W, R> Cohort<W, R> {
             || self.beside().is_some_and(Beside::is_resting)
     }
 
+    /// Whether the first claim stands in the store's line, and others of this process hold the key.
+    pub(super) fn is_in_line_behind_its_own(&self) -> bool {
+        matches!(&self.place, Phase::Asking(asking) if asking.answered) && self.is_taken()
+    }
+
     /// Whether a renewal is under way.
     pub(super) fn is_renewing(&self) -> bool {
         self.held_in(0).is_some_and(Held::is_renewing)

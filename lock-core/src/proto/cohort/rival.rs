@@ -72,10 +72,12 @@ impl<W, R> Cohort<W, R> {
     /// The first end of a wait, and the first time at which the store is to be asked for the sake of
     /// one.
     fn deadlines(&self) -> (Option<Instant>, Option<Instant>) {
-        let asks = || self.line.iter().map(|seat| &seat.ask);
-        let due = asks().filter(|ask| ask.budget >= ASKED_BEFORE);
-        let due = due.filter_map(|ask| ask.deadline.checked_sub(ASKED_BEFORE));
-        (asks().map(|ask| ask.deadline).min(), due.min())
+        let earlier = |earliest: Option<Instant>, at| Some(earliest.map_or(at, |it| it.min(at)));
+        self.line.iter().fold((None, None), |(end, due), Seat { ask, .. }| {
+            let asked_at = ask.deadline.checked_sub(ASKED_BEFORE);
+            let asked_at = asked_at.filter(|_| ask.budget >= ASKED_BEFORE);
+            (earlier(end, ask.deadline), asked_at.map_or(due, |at| earlier(due, at)))
+        })
     }
 
     /// The answer to the question of that time.

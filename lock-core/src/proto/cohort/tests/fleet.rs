@@ -416,11 +416,8 @@ impl Process {
             let asking = lane.asking.is_some();
             let (mut fx, then) = (Effects::none(), lane.looked_at.unwrap_or(now));
             let step = self.cohort.step(at, then, asking, leaving, &mut fx);
-            // A permit of this process may have ended since. Who holds the others is asked for at the next
-            // look of the first lane: the error of a wait says less without it.
-            let asks_later = matches!(step, Step::Inspect) && self.cohort.opened() > 1;
             assert!(
-                asks_later || matches!(step, Step::Wait { .. } | Step::Stop),
+                matches!(step, Step::Wait { .. } | Step::Stop),
                 "left undone in lane {at}: {step:?}, {self:?}"
             );
             assert!(!fx.poke, "it pokes itself");
