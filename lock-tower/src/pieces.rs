@@ -1,13 +1,8 @@
 //! A body in one piece.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
-use http_body::{Body, Frame, SizeHint};
-
-use crate::BoxError;
+use http_body::SizeHint;
 
 /// The data that was read of a body: one frame as it came, more of them in one piece. A list of
 /// frames would let a body of single bytes take many times its length.
@@ -58,17 +53,4 @@ pub(crate) fn size_hint(data: Option<&Bytes>, trailers: Option<&HeaderMap>) -> S
         hint.set_upper(bytes);
     }
     hint
-}
-
-/// The answer of a body that is asked for a frame.
-pub(crate) type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
-
-/// Asks any body for a frame, in one piece.
-pub(crate) fn poll_body<R>(body: Pin<&mut R>, cx: &mut Context<'_>) -> Polled
-where
-    R: Body,
-    R::Error: Into<BoxError>,
-{
-    let frame = body.poll_frame(cx).map_err(Into::into);
-    frame.map_ok(|frame| frame.map_data(|mut data| data.copy_to_bytes(data.remaining())))
 }

@@ -9,10 +9,10 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::passage::Outlet;
+use super::passage::{Outlet, Polled, poll_body};
 use crate::BoxError;
 use crate::answer::AnswerBody;
-use crate::pieces::{Polled, poll_body, size_hint};
+use crate::pieces::size_hint;
 
 pin_project! {
     /// The response body behind an [`IdempotencyLayer`](crate::IdempotencyLayer): the handler's

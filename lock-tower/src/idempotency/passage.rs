@@ -7,12 +7,25 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::BoxError;
-use crate::pieces::{Pieces, Polled, poll_body};
+use crate::pieces::Pieces;
+
+/// The answer of a body that is asked for a frame.
+pub(super) type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
+
+/// Asks any body for a frame, in one piece.
+pub(super) fn poll_body<R>(body: Pin<&mut R>, cx: &mut Context<'_>) -> Polled
+where
+    R: Body,
+    R::Error: Into<BoxError>,
+{
+    let frame = body.poll_frame(cx).map_err(Into::into);
+    frame.map_ok(|frame| frame.map_data(|mut data| data.copy_to_bytes(data.remaining())))
+}
 
 /// The tail of a body, after all pieces.
 pub(super) enum Tail<R> {
