@@ -286,11 +286,8 @@ mod tests {
         application.block_on(async { state.call() });
         assert!(state.seats.iter().all(|seat| seat.is_unseen()));
         let here = background::enter();
-        let begun = crate::ground::clock::now();
         // They are new, and kept away for a time.
         conductor.block_on(state.admit(0)).unwrap_err();
-        let took = crate::ground::clock::now() - begun;
-        assert!(took < super::PROBES_APART * 50, "{took:?}");
         assert!(!state.seats[0].is_unseen());
         drop(here);
         // The one before finds that it was taken over, and ends.

@@ -115,10 +115,10 @@ async fn is_bounded_on(locks: LockClient) -> Test {
     assert!(error.is_timeout() || error.is_unavailable(), "{error}");
     // Meanwhile others on this thread have had their turns, and other keys theirs.
     let waiting = tokio::spawn(locks.lock("taken").wait(secs(20)).acquire());
-    locks.lock("free").wait(secs(5)).await?.release().await?;
+    locks.lock("free").wait(secs(9)).await?.release().await?;
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
-    assert!(began.elapsed() < secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < secs(20), "{:?}", began.elapsed());
     assert_eq!(locks.shutdown(ms(500)).await.abandoned, 0);
     Ok(())
 }

@@ -64,6 +64,7 @@ async fn one_holds_at_a_time_tokens_grow_and_everybody_is_served() {
 
 #[tokio::test(start_paused = true)]
 async fn three_that_have_one_member_each_do_not_wait_for_each_other_for_ever() {
+    fastrand::seed(crate::SEED);
     for _ in 0..20 {
         let stage = Stage::of(3);
         let (inside, last) = (Arc::default(), Arc::default());
