@@ -50,25 +50,38 @@ impl Seat {
         within("an answer", self.claim.attempt()).await
     }
 
-    /// Asks once, and is granted.
+    /// Asks until that is answered: a claim is found again by its id.
+    async fn answered(&mut self) -> Result<Attempt, Fault> {
+        let asking = async {
+            loop {
+                match self.claim.attempt().await {
+                    Err(fault) if fault.is_transient() => tokio::time::sleep(PAUSE).await,
+                    answer => return answer,
+                }
+            }
+        };
+        within("an answer", asking).await
+    }
+
+    /// Asks, and is granted.
     ///
     /// # Panics
     ///
     /// If it is not.
     pub async fn takes(&mut self) -> Grant {
-        match self.attempt().await {
+        match self.answered().await {
             Ok(Attempt::Granted(grant)) => grant,
             answer => panic!("it should hold the key, got {answer:?}"),
         }
     }
 
-    /// Asks once, and is told to wait.
+    /// Asks, and is told to wait.
     ///
     /// # Panics
     ///
     /// If it is not.
     pub async fn waits(&mut self) {
-        match self.attempt().await {
+        match self.answered().await {
             Ok(Attempt::Blocked { .. }) => {}
             answer => panic!("it should wait, got {answer:?}"),
         }

@@ -178,6 +178,8 @@ async fn a_renewal_that_a_superseded_master_answers_late_does_not_count() {
     }
     let (renewals, requests) = (locks.stats().renewals, locks.stats().store_requests);
     cluster.node(old).freeze();
+    // An election may take longer than the lease.
+    cluster.node(old + 3).command::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
     eventually("a replica took over", || cluster.owner_seen_by(next, slot) == Some(old + 3)).await;
     cluster.node(old + 3).command::<()>(&["DEL", "lock:{k}"]);
     eventually("a renewal is on its way", || locks.stats().store_requests > requests).await;

@@ -6,7 +6,7 @@ use tests::redis::RedisCluster;
 use crate::support::*;
 
 async fn acquire(locks: &LockClient, key: &str) -> Result<u64, String> {
-    let guard = locks.lock(key).wait(ms(3_000)).replicas(1, ms(300)).await;
+    let guard = locks.lock(key).wait(ms(9_000)).replicas(1, ms(1_000)).retries(2).await;
     let guard = guard.map_err(|error| format!("{error:?}"))?;
     let token = guard.token().get();
     guard.release().await.map_err(|error| format!("{error:?}"))?;
@@ -47,7 +47,7 @@ async fn a_refusal_in_a_half_moved_slot_waits_for_replicas_once() {
     cluster.begin_move(slot, from, to);
     let (server, refused) = (cluster.node(from), cluster.refusals("TRYAGAIN"));
     let waits = server.command_stats().calls("wait");
-    let error = locks.lock("k").wait(ms(1_500)).replicas(2, ms(200)).await.unwrap_err();
+    let error = locks.lock("k").wait(ms(4_000)).replicas(2, ms(200)).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     assert!(cluster.refusals("TRYAGAIN") - refused >= 4);
     assert!(server.command_stats().calls("wait") - waits <= 2);

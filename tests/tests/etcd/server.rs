@@ -32,7 +32,7 @@ async fn a_full_database_costs_no_hold() {
     let ours = client_at(&server, "p").await;
     let guard = ours.lock("k").await.expect("a free key");
     server.is_full(true);
-    let once = LockOptions::new().with_wait(ms(300)).with_lease(ms(30_000));
+    let once = LockOptions::new().with_wait(ms(3_000)).with_lease(ms(30_000));
     let error = ours.lock("other").options(once).await.expect_err("nothing can be written");
     assert!(everything(&error).contains("database of etcd is full"), "{error:?}");
     assert!(guard.is_held());
@@ -201,7 +201,7 @@ async fn a_foreign_key_in_the_line_is_a_holder() {
     let path = path();
     let ours = client(&path).await;
     SERVER.put(&format!("{path}/k/theirs"), "a value");
-    let once = LockOptions::new().with_wait(ms(300)).with_lease(ms(30_000));
+    let once = LockOptions::new().with_wait(ms(3_000)).with_lease(ms(30_000));
     let error = ours.lock("k").options(once).await.expect_err("it is held");
     assert!(matches!(error, AcquireError::Timeout(_)), "{error:?}");
     let seen = ours.inspect("k").await.expect("an inspection");

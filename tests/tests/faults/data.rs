@@ -205,7 +205,7 @@ async fn the_lock_of_another_library_is_waited_for() {
     let server = RedisServer::start();
     let locks = connect(&server.url(), ms(10_000)).await;
     server.command::<()>(&["SET", "lock:{k}", "somebody"]);
-    let error = locks.lock("k").wait(ms(150)).await.unwrap_err();
+    let error = locks.lock("k").wait(ms(3_000)).await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
     assert_eq!(server.command::<String>(&["GET", "lock:{k}"]), "somebody");
     let waiting = tokio::spawn(locks.lock("k").acquire());

@@ -19,7 +19,7 @@ async fn a_waiter_behind_a_dead_one_asks_at_its_recheck_only() {
     dead.send("acquire k 20000");
     line_of(&server, "k", 1).await;
     dead.kill();
-    let waiting = tokio::spawn(waiter.lock("k").wait(ms(9_000)).acquire());
+    let waiting = tokio::spawn(waiter.lock("k").wait(ms(60_000)).acquire());
     line_of(&server, "k", 2).await;
     let (asked, begun) = (waiter.stats().store_requests, Instant::now());
     let renewals = holder.stats().renewals;

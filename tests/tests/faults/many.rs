@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::join_all;
-use lock_core::{AcquireError, LockClient};
+use lock_core::{AcquireError, LockClient, LockGuard};
 use tests::checker::Checker;
 use tests::redis::RedisServer;
 use tests::wait::{eventually, within};
@@ -76,7 +76,7 @@ async fn claims_that_ask_together_exclude_each_other_and_have_tokens_that_grow()
                 let earlier = token.swap(guard.token().get(), Ordering::SeqCst);
                 assert!(earlier < guard.token().get(), "{earlier}, then {}", guard.token());
                 is_held.store(false, Ordering::SeqCst);
-                guard.release().await.unwrap();
+                given_back(guard).await;
             }
         });
     }
@@ -144,7 +144,14 @@ const TASKS: usize = 64;
 /// Takes `first`, `first + TASKS` ... of the first `keys` keys, and gives each back.
 async fn take_each(locks: LockClient, first: usize, keys: usize) {
     for n in (first..keys).step_by(TASKS) {
-        locks.lock(format!("k:{n}")).await.unwrap().release().await.unwrap();
+        given_back(locks.lock(format!("k:{n}")).await.unwrap()).await;
+    }
+}
+
+/// Gives a key back. An answer of a busy machine may come late; what is left in the end is looked for.
+async fn given_back(guard: LockGuard) {
+    if let Err(error) = guard.release().await {
+        assert!(error.is_unavailable(), "{error}");
     }
 }
 

@@ -44,7 +44,7 @@ async fn a_full_server_renews_a_hold_behind_which_a_waiter_has_left() {
     let locks = connect(&server.url(), ms(2_000)).await;
     let other = connect(&server.url(), ms(2_000)).await;
     let guards = [locks.lock("a").await.unwrap(), locks.lock("k").await.unwrap()];
-    let leaves = other.lock("k").wait(ms(20)).await;
+    let leaves = other.lock("k").wait(ms(3_000)).await;
     assert!(leaves.unwrap_err().is_timeout());
     line_of(&server, "k", 0).await;
     fill(&server);

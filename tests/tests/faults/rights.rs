@@ -122,7 +122,7 @@ async fn whole_life(server: &RedisServer, url: &str) {
     }
     let first = a.lock("k").await.unwrap();
     assert!(b.lock("k").try_acquire().await.unwrap().is_none());
-    let gives_up = b.lock("k").wait(ms(50)).await.unwrap_err();
+    let gives_up = b.lock("k").wait(ms(3_000)).await.unwrap_err();
     assert!(gives_up.is_timeout(), "{gives_up}");
     // Its place is given back behind its back.
     line_of(server, "k", 0).await;

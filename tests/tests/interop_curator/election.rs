@@ -84,7 +84,7 @@ async fn a_leader_in_java_that_is_killed_is_followed_by_one_of_ours() {
 async fn a_leader_of_ours_that_is_cut_off_steps_down_before_java_leads() {
     let both = both().await;
     let proxy = Proxy::zookeeper(both.server.addr());
-    let cut = LockClient::connect(&(proxy.url() + "/locks?session=2s")).await.unwrap();
+    let cut = LockClient::connect(&(proxy.url() + "/locks?session=4s")).await.unwrap();
     let term = cut.election(KEY).run_for("rust").await.unwrap();
     let next = both.java.acquire_as(Latch("java"), "j", PATH, PATIENCE);
     both.candidates(2).await;

@@ -261,7 +261,7 @@ async fn a_java_reader_or_writer_that_is_killed_is_followed_when_its_session_end
 /// A process of ours behind a link that goes silent is dead to the server.
 pub(crate) async fn behind_a_link(both: &Both) -> (Proxy, AnyBackend) {
     let proxy = Proxy::zookeeper(both.server.addr());
-    let url = proxy.url() + "/locks?session=2s&exclusive=writer";
+    let url = proxy.url() + "/locks?session=4s&exclusive=writer";
     let opened = ZooKeeper::connect(&url).await;
     (proxy, AnyBackend::new(opened.expect("a server that answers")))
 }

@@ -15,7 +15,7 @@ async fn what_java_holds_is_busy_for_us_until_it_is_released() {
     let both = both().await;
     let grant = both.java.acquire("j", PATH, PATIENCE).await.unwrap().expect("a free key");
     assert!(both.rust.lock(KEY).try_acquire().await.unwrap().is_none());
-    let short = Duration::from_millis(50);
+    let short = Duration::from_secs(3);
     assert!(both.rust.lock(KEY).wait(short).await.unwrap_err().is_timeout());
     let waiting = tokio::spawn(both.rust.lock(KEY).acquire());
     assert_eq!(both.line_of(2).await[0], grant.node);

@@ -13,7 +13,8 @@ use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_worker");
 pub(crate) const KEY: &str = "order:42";
 pub(crate) const PATH: &str = "/locks/order:42";
-const SESSION: Duration = Duration::from_secs(2);
+/// A hold of ours is good for two thirds of it.
+const SESSION: Duration = Duration::from_secs(4);
 
 pub(crate) struct Both {
     pub(crate) server: ZooKeeperServer,
@@ -31,7 +32,7 @@ pub(crate) async fn both() -> Both {
 }
 
 pub(crate) fn url(server: &ZooKeeperServer) -> String {
-    server.url() + "/locks?session=2s"
+    server.url() + "/locks?session=4s"
 }
 
 impl Both {

@@ -137,7 +137,7 @@ async fn a_row_that_a_stranger_keeps_locked_is_told_and_is_served_again() {
     let row = format!("BEGIN; SELECT 1 FROM {} WHERE name = 'k' FOR UPDATE", place.table);
     say(&mut stranger, row).await;
     let wait = once().with_wait(ms(4_000));
-    let error = locks.lock("k").options(wait).try_acquire().await.expect_err("a locked row");
+    let error = locks.lock("k").options(wait).acquire().await.expect_err("a locked row");
     let error = database_error(&error);
     assert!(matches!(error, DatabaseError::RowLocked { .. }), "{error}");
     locks.lock("third").await.expect("a free key").release().await.expect("a release");

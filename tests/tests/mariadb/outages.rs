@@ -93,7 +93,7 @@ async fn a_commit_that_a_cluster_refuses_is_asked_again() {
 #[tokio::test]
 async fn a_full_disk_is_told_and_is_gone_when_there_is_room() {
     let place = Place::new();
-    let (locks, table) = (connect(&place.new_url(), ms(3_000)).await, &place.table);
+    let (locks, table) = (connect(&place.new_url(), ms(9_000)).await, &place.table);
     let guard = locks.lock("held").await.expect("a free key");
     place.server.sql(format!(
         "CREATE TRIGGER full_{table} BEFORE INSERT ON {table} FOR EACH ROW \

@@ -122,7 +122,7 @@ async fn a_row_that_a_stranger_keeps_locked_is_told_and_is_served_again() {
     let row = format!("BEGIN; SELECT FROM {} WHERE name = 'k' FOR UPDATE", place.table);
     say(&mut stranger, row).await;
     let wait = once().with_wait(ms(4_000));
-    let error = locks.lock("k").options(wait).try_acquire().await.expect_err("a locked row");
+    let error = locks.lock("k").options(wait).acquire().await.expect_err("a locked row");
     let error = database_error(&error);
     assert!(matches!(error, DatabaseError::RowLocked { .. }), "{error}");
     locks.lock("third").await.expect("a free key").release().await.expect("a release");
@@ -205,7 +205,7 @@ async fn a_full_disk_is_told_and_is_gone_when_there_is_room() {
         "SET default_tablespace = small; {script} CREATE TABLE filler (text text); \
          ALTER TABLE filler ALTER text SET STORAGE EXTERNAL; RESET default_tablespace"
     ));
-    let locks = connect(&url, ms(2_000)).await;
+    let locks = connect(&url, ms(9_000)).await;
     let guard = locks.lock("held").await.expect("a free key");
     let fill = "INSERT INTO filler SELECT repeat('x', 100000) FROM generate_series(1, 10)";
     let full = loop {

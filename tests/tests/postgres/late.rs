@@ -49,7 +49,7 @@ async fn a_grant_that_is_asked_for_late_is_none() {
 async fn many_holds_are_renewed_together_and_one_that_is_locked_holds_up_no_other() {
     const HOLDS: usize = 300;
     let place = Place::new();
-    let locks = connect(&place.new_url(), ms(4_000)).await;
+    let locks = connect(&place.new_url(), ms(6_000)).await;
     // All at once, so that they are due together.
     let all = (0..HOLDS).map(|n| locks.lock(format!("k{n}")).acquire());
     let all = futures_util::future::join_all(all).await;

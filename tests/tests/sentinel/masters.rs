@@ -52,9 +52,9 @@ async fn a_former_master_that_nobody_demotes_neither_grants_nor_renews() {
     let (locks, rival) =
         (connect(&set.url(), ms(6_000)).await, connect(&set.url(), ms(6_000)).await);
     let late = connect(&set.url(), ms(6_000)).await;
-    let pushed = holder.lock("pushed").replicas(2, ms(1_000)).await.unwrap();
-    let free = holder.lock("free").replicas(2, ms(1_000)).await.unwrap();
-    let doomed = locks.lock("doomed").replicas(2, ms(1_000)).await.unwrap();
+    let pushed = holder.lock("pushed").replicas(2, ms(1_000)).retries(20).await.unwrap();
+    let free = holder.lock("free").replicas(2, ms(1_000)).retries(20).await.unwrap();
+    let doomed = locks.lock("doomed").replicas(2, ms(1_000)).retries(20).await.unwrap();
     let for_push = tokio::spawn(rival.lock("pushed").wait(ms(20_000)).acquire());
     let line =
         || set.server(old).command::<Vec<String>>(&["LRANGE", "lock:{pushed}:queue", "0", "0"]);

@@ -24,7 +24,7 @@ async fn a_pool_follows_a_switch_and_waits_for_replicas() {
     let (_turn, set) = a_set().await;
     let old = set.master();
     let (pool, locks) = pooled(&set).await;
-    let held = locks.lock("k").replicas(2, ms(1_000)).await.unwrap();
+    let held = locks.lock("k").replicas(2, ms(1_000)).retries(20).await.unwrap();
     let error = locks.lock("other").replicas(3, ms(50)).await.unwrap_err();
     assert!(error.is_not_replicated(), "{error}");
     let new = set.failover().await;

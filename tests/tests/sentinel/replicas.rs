@@ -13,12 +13,21 @@ async fn a_grant_that_no_replica_acknowledges_is_given_back_and_told_as_such() {
     let (_turn, set) = a_set_to_cut().await;
     let master = set.master();
     let locks = connect(&set.url(), ms(30_000)).await;
-    let guard = locks.lock("k").replicas(2, ms(1_000)).await.unwrap();
+    let guard = locks.lock("k").replicas(2, ms(1_000)).retries(20).await.unwrap();
     assert!(guard.is_held());
     guard.release().await.unwrap();
-    let error = locks.lock("k").replicas(3, ms(50)).await.unwrap_err();
-    let AcquireError::NotReplicated(why) = &error else { panic!("{error:?}") };
-    assert_eq!((why.wanted(), why.acknowledged(), why.timeout()), (3, 2, ms(50)));
+    // A replica of a busy machine may be late.
+    let told = async {
+        loop {
+            let error = locks.lock("k").replicas(3, ms(200)).await.unwrap_err();
+            let AcquireError::NotReplicated(why) = &error else { panic!("{error:?}") };
+            assert_eq!((why.wanted(), why.timeout()), (3, ms(200)));
+            if why.acknowledged() == 2 {
+                return;
+            }
+        }
+    };
+    within("both acknowledge", told).await;
     cut(&set, master).await;
     let start = Stopwatch::start();
     let error = locks.lock("k").replicas(1, ms(200)).await.unwrap_err();
@@ -48,11 +57,11 @@ async fn an_acknowledged_grant_outlives_the_master() {
     let old = set.master();
     let (locks, rival) =
         (connect(&set.url(), ms(20_000)).await, connect(&set.url(), ms(20_000)).await);
-    let guard = locks.lock("k").replicas(2, ms(1_000)).await.unwrap();
+    let guard = locks.lock("k").replicas(2, ms(1_000)).retries(20).await.unwrap();
     set.server_mut(old).kill();
     let new = set.switched(old).await;
     let renewals = locks.stats().renewals;
-    assert!(rival.lock("k").wait(ms(1_500)).await.unwrap_err().is_timeout());
+    assert!(tests::wait::answered(&rival, "k").await.is_none());
     eventually("the new master renews", || locks.stats().renewals > renewals).await;
     assert!(guard.is_held() && set.server(new).key("lock:{k}").is_some());
     guard.release().await.unwrap();
@@ -70,7 +79,8 @@ async fn acknowledged_grants_of_several_outlive_the_master() {
     let [one, two, rival] = [(); 3].map(|()| connect(&url, ms(20_000)));
     let (one, two, rival) = (one.await, two.await, rival.await);
     let writer = one.lock("k").await.unwrap();
-    let reader = |locks: &LockClient| locks.lock("k").shared().replicas(2, ms(1_000)).acquire();
+    let reader =
+        |locks: &LockClient| locks.lock("k").shared().replicas(2, ms(1_000)).retries(20).acquire();
     let waiting = tokio::spawn(reader(&two));
     let line = || set.server(old).command::<u64>(&["LLEN", "lock:{k}:queue"]);
     eventually("it waits", || line() == 1).await;
@@ -80,7 +90,7 @@ async fn acknowledged_grants_of_several_outlive_the_master() {
     set.server_mut(old).kill();
     let new = set.switched(old).await;
     let renewals = [&one, &two].map(|locks| locks.stats().renewals);
-    assert!(rival.lock("k").wait(ms(1_500)).await.unwrap_err().is_timeout());
+    assert!(tests::wait::answered(&rival, "k").await.is_none());
     eventually("the new master renews", || {
         [&one, &two].iter().zip(renewals).all(|(locks, before)| locks.stats().renewals > before)
     })
@@ -122,31 +132,38 @@ async fn a_pushed_grant_must_be_acknowledged_as_well() {
 async fn a_wait_for_replicas_holds_up_nothing_else() {
     let (_turn, set) = a_set_to_cut().await;
     let master = set.master();
-    let locks = connect(&set.url(), ms(2_000)).await;
+    let locks = connect(&set.url(), ms(9_000)).await;
     let held = locks.lock("held").await.unwrap();
     cut(&set, master).await;
-    let start = Stopwatch::start();
-    let waiting: Vec<_> = (0..8)
-        .map(|n| {
-            let acquire = locks.lock(format!("slow:{n}")).lease(ms(5_000));
-            tokio::spawn(acquire.replicas(1, ms(1_000)).acquire())
-        })
-        .collect();
-    eventually("eight wait", || {
+    let all_wait = || {
         let clients = set.server(master).clients();
         clients.iter().filter(|one| one.field("cmd") == Some("wait")).count() == 8
-    })
-    .await;
-    for _ in 0..20 {
-        locks.lock("quick").await.unwrap().release().await.unwrap();
-    }
-    assert!(waiting.iter().all(|one| !one.is_finished()), "{:?}", start.elapsed());
+    };
+    // One whose connections are there, and that finds the time for the others' locks, is enough.
+    let a_round = async || {
+        let start = Stopwatch::start();
+        let slow = |n| locks.lock(format!("slow:{n}")).lease(ms(9_000)).replicas(1, ms(1_000));
+        let waiting: Vec<_> = (0..8).map(|n| tokio::spawn(slow(n).acquire())).collect();
+        let ended = || waiting.iter().any(|one| one.is_finished());
+        let mut together = false;
+        eventually("eight wait, or one has ended", || {
+            together = all_wait();
+            together || ended()
+        })
+        .await;
+        for _ in 0..5 {
+            locks.lock("quick").await.unwrap().release().await.unwrap();
+        }
+        let in_time = together && !ended();
+        for one in waiting {
+            assert!(one.await.unwrap().unwrap_err().is_not_replicated());
+        }
+        // Side by side, each with a connection to itself. In a row it would be 8 s.
+        assert!(start.own() < ms(4_000), "{:?}", start.elapsed());
+        in_time
+    };
+    within("a round in time", async { while !a_round().await {} }).await;
     assert!(held.is_held());
-    for one in waiting {
-        assert!(one.await.unwrap().unwrap_err().is_not_replicated());
-    }
-    // Side by side: each had a connection to itself.
-    assert!(start.own() < ms(1_000) + LATE, "{:?}", start.elapsed());
     held.release().await.unwrap();
     nothing_left(&set, &[master], [locks]).await;
 }
@@ -178,7 +195,7 @@ async fn one_that_is_blocked_does_not_wait_for_replicas() {
         let start = Stopwatch::start();
         let error = locks.lock("free").replicas(1, ms(200)).await.unwrap_err();
         assert!(error.is_not_replicated(), "{error}");
-        assert!(start.own() < ms(200) + LATE, "{:?}", start.elapsed());
+        assert!(start.own() < ms(200) + SLACK, "{:?}", start.elapsed());
     }
     assert_eq!(server.command_stats().calls("wait"), 5);
     for (held, blocked) in held.into_iter().zip(blocked) {
@@ -192,11 +209,22 @@ async fn one_that_is_blocked_does_not_wait_for_replicas() {
 async fn a_wait_that_is_shorter_than_the_time_of_the_replicas_is_told_of_them() {
     let server = RedisServer::start();
     let locks = connect(&server.url(), ms(30_000)).await;
-    let start = Stopwatch::start();
-    let error = locks.lock("k").wait(ms(1_300)).replicas(1, ms(1_000)).await.unwrap_err();
-    assert!(start.own() < ms(1_300) + LATE, "{:?}", start.elapsed());
+    let told = async {
+        loop {
+            let start = Stopwatch::start();
+            let error = locks.lock("k").wait(ms(1_300)).replicas(1, ms(1_000)).await.unwrap_err();
+            assert!(start.own() < ms(1_300) + SLACK, "{:?}", start.elapsed());
+            // Less where the attempt was slow, and nothing where it took all of the wait.
+            match &error {
+                AcquireError::NotReplicated(why) if why.timeout() > ms(500) => return error,
+                AcquireError::NotReplicated(_) => {}
+                _ => assert!(error.is_unavailable(), "{error:?}"),
+            }
+        }
+    };
+    let error = within("a quick attempt", told).await;
     let AcquireError::NotReplicated(why) = &error else { panic!("{error:?}") };
-    assert!(why.timeout() > ms(500) && why.timeout() <= ms(975), "{error}");
+    assert!(why.timeout() <= ms(975), "{error}");
 }
 
 /// A store without replicas refuses the option before anything is sent.

@@ -24,7 +24,7 @@ async fn a_planned_switch_is_followed_by_holders_and_by_those_who_wait() {
     let old = set.master();
     let (holder, waiter) =
         (connect(&set.url(), ms(3_000)).await, connect(&set.url(), ms(3_000)).await);
-    let held = holder.lock("k").replicas(2, ms(1_000)).await.unwrap();
+    let held = holder.lock("k").replicas(2, ms(1_000)).retries(20).await.unwrap();
     let waiting = tokio::spawn({
         let waiter = waiter.clone();
         async move { waiter.lock("k").await.unwrap() }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use lock_core::Mode;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
@@ -39,6 +40,14 @@ impl Subject for InATable {
 
     fn mode(&self) -> Mode {
         self.mode
+    }
+
+    fn lease(&self) -> Duration {
+        Duration::from_secs(2)
+    }
+
+    fn slack(&self) -> Duration {
+        Duration::from_secs(10)
     }
 
     fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {

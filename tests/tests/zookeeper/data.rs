@@ -65,7 +65,7 @@ async fn foreign_children_of_a_lock_directory_are_passed_over_and_stay() {
     }
     server.create("/k/sub/child", "theirs", CreateMode::Persistent);
     let before = server.tree("/k");
-    let guard = locks.lock("k").wait(ms(1_000)).await.unwrap();
+    let guard = locks.lock("k").wait(ms(9_000)).await.unwrap();
     assert!(other.lock("k").try_acquire().await.unwrap().is_none());
     let waiting = tokio::spawn(other.lock("k").acquire());
     eventually("it waits", || server.children("/k").len() == foreign.len() + 2).await;
@@ -91,7 +91,7 @@ async fn a_lock_node_that_does_not_end_is_waited_for_and_never_deleted() {
     let locks = connect(&server.at(LONG)).await;
     server.create("/k", "", CreateMode::Container);
     let theirs = server.create("/k/somebody-lock-", "theirs", CreateMode::PersistentSequential);
-    let error = locks.lock("k").wait(ms(200)).await.unwrap_err();
+    let error = locks.lock("k").wait(ms(3_000)).await.unwrap_err();
     assert!(error.is_timeout(), "{error}");
     let waiting = tokio::spawn(locks.lock("k").acquire());
     server.watching("k", 2).await;

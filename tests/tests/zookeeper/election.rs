@@ -18,7 +18,7 @@ fn candidates(server: &Zoo) -> Vec<String> {
 async fn a_leader_whose_session_ended_unheard_does_not_lead_by_its_old_node() {
     let server = Zoo::start().await;
     let (proxy, old) = behind_proxy(&server, SHORT).await;
-    let new = connect(&server.at(SHORT)).await;
+    let new = connect(&server.at(LONG)).await;
     let term = old.election("jobs").run_for("old").await.unwrap();
     let again = tokio::spawn(new.election("jobs").run_for("new"));
     eventually("two candidates", || candidates(&server).len() == 2).await;

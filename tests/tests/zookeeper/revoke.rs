@@ -33,7 +33,7 @@ async fn a_holder_that_ignores_a_request_to_give_way_asks_at_its_renewals_only()
 #[tokio::test]
 async fn a_request_to_give_way_whose_notification_is_lost_is_found_at_a_renewal() {
     let server = Zoo::start().await;
-    let (proxy, locks) = behind_proxy(&server, SHORT).await;
+    let (proxy, locks) = behind_proxy(&server, STEADY).await;
     let rival = connect(&server.at(LONG)).await;
     let guard = locks.lock("k").await.unwrap();
     let waiting = tokio::spawn(rival.lock("k").acquire());

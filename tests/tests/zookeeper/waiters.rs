@@ -60,7 +60,7 @@ async fn a_release_wakes_one_of_many_waiters() {
     }
     server.line_of("k", CLIENTS + 1).await;
     eventually("all watch", || server.watches() >= CLIENTS as u64).await;
-    let before = proxy.counters();
+    let (before, start) = (proxy.counters(), std::time::Instant::now());
     held.release().await.unwrap();
     let mut tokens = Vec::new();
     for waiter in waiting {
@@ -72,7 +72,9 @@ async fn a_release_wakes_one_of_many_waiters() {
     let told = after.pushes - before.pushes;
     assert!(told <= 3 * CLIENTS as u64, "{told} notifications for {CLIENTS} waiters");
     let asked = after.requests - before.requests;
-    assert!(asked <= 14 * CLIENTS as u64, "{asked} requests for {CLIENTS} grants");
+    // Each session is kept up meanwhile.
+    let beats = CLIENTS as u64 * (start.elapsed().as_secs() / 3 + 1);
+    assert!(asked <= 14 * CLIENTS as u64 + beats, "{asked} requests for {CLIENTS} grants");
     tokens.sort_unstable();
     tokens.dedup();
     assert_eq!(tokens.len(), CLIENTS);

@@ -145,7 +145,7 @@ async fn a_black_hole_past_the_session_s_end_costs_the_session_its_nodes() {
 #[tokio::test]
 async fn a_delay_is_added_to_each_request_once_even_if_they_are_pipelined() {
     let (_server, proxy, client) = behind_proxy().await;
-    let delay = Duration::from_millis(150);
+    let delay = Duration::from_secs(1);
     proxy.set(Direction::ToServer, Flow::Delay(delay));
     let start = Stopwatch::start();
     let together = ["/a", "/b", "/c", "/d", "/e", "/f"].map(|path| create(&client, path));

@@ -7,6 +7,7 @@ use lock_core::error::ConnectError;
 use lock_core::zookeeper::ZooKeeper;
 use lock_core::{LockClient, LockOptions};
 pub(crate) use tests::support::ms;
+use tests::wait::within;
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -121,7 +122,26 @@ pub(crate) async fn connect(url: &str) -> Result<LockClient, ConnectError> {
     LockClient::builder(url).defaults(options).connect().await
 }
 
+/// The same of servers that have just begun, which may be late for a connect.
+pub(crate) async fn connected(url: &str) -> LockClient {
+    let connecting = async {
+        loop {
+            if let Ok(locks) = connect(url).await {
+                return locks;
+            }
+        }
+    };
+    within("a client", connecting).await
+}
+
 /// Waits until a quorum that was founded just now grants.
 pub(crate) async fn settled(locks: &LockClient) {
-    locks.lock("first").await.expect("a grant").release().await.expect("an answer");
+    let granting = async {
+        loop {
+            if let Ok(guard) = locks.lock("first").await {
+                return guard;
+            }
+        }
+    };
+    within("a grant", granting).await.release().await.expect("an answer");
 }

@@ -14,7 +14,7 @@ const FOREIGN: &str = "/locks/k/_c_0-theirs-lock-";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_client_excludes_a_quorum_at_a_majority_of_the_servers_only() {
     let servers = Servers::keeping_directories().await;
-    let locks = connect(&url("", &servers.all, LONG)).await.unwrap();
+    let locks = connected(&url("", &servers.all, LONG)).await;
     settled(&locks).await;
     let theirs: Vec<_> = servers.all[..2]
         .iter()
@@ -41,10 +41,10 @@ async fn a_foreign_client_excludes_a_quorum_at_a_majority_of_the_servers_only() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_whose_quorums_differ_are_told_so() {
     let mut servers = Servers::start().await;
-    let first = connect(&url("", &servers.all, LONG)).await.unwrap();
+    let first = connected(&url("", &servers.all, LONG)).await;
     settled(&first).await;
     servers.all.reverse();
-    let second = connect(&url("", &servers.all, LONG)).await.unwrap();
+    let second = connected(&url("", &servers.all, LONG)).await;
     let guard = second.lock("k").await.unwrap();
     assert!(answered(&first, "k").await.is_none());
     guard.release().await.unwrap();
@@ -60,7 +60,7 @@ async fn a_client_connects_while_a_majority_answers() {
     let mut servers = Servers::start().await;
     let url = url("", &servers.all, LONG);
     // A new quorum is founded by all.
-    settled(&connect(&url).await.unwrap()).await;
+    settled(&connected(&url).await).await;
     servers.all[0].kill();
     let begun = Stopwatch::start();
     let locks = connect(&url).await.unwrap();
@@ -80,7 +80,7 @@ async fn a_client_connects_while_a_majority_answers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_are_told_apart_at_each_server() {
     let servers = Servers::start().await;
-    let locks = connect(&url("u:right@", &servers.all, LONG)).await.unwrap();
+    let locks = connected(&url("u:right@", &servers.all, LONG)).await;
     let guard = locks.lock("k").await.unwrap();
     let error = connect(&url("u:wrong@", &servers.all, LONG)).await.unwrap_err();
     let ConnectError::Store(fault) = &error else { panic!("{error}") };
