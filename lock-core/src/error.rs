@@ -194,10 +194,12 @@ impl TimeoutError {
     fn held_by(&self) -> String {
         let Some(holder) = &self.holder else { return String::new() };
         let who = holder.about.as_ref().unwrap_or(&holder.claim);
-        match holder.mode {
-            Mode::Exclusive => format!("; the holder is {who}"),
-            _ => format!("; one holder is {who}"),
-        }
+        let is = if holder.mode == Mode::Exclusive { "the holder is" } else { "one holder is" };
+        let since = holder.held_for.map(|time| match time.as_secs() {
+            0 => ", for less than 1 s".to_owned(),
+            seconds => format!(", for {seconds} s"),
+        });
+        format!("; {is} {who}{}", since.unwrap_or_default())
     }
 }
 
@@ -702,7 +704,13 @@ mod tests {
         let holder = Holder::new("ab:1".into(), None, None);
         says_each_once(held_by(holder.clone()), "; the holder is ab:1", 0);
         let reader = holder.with_mode(Mode::Shared).with_about("checkout@web-3");
-        says_each_once(held_by(reader), "; one holder is checkout@web-3", 0);
+        let short = reader.clone().with_held_for(Duration::from_millis(999));
+        let long = reader.clone().with_held_for(Duration::from_millis(12_345));
+        for (holder, end) in [(reader, ""), (short, ", for less than 1 s"), (long, ", for 12 s")] {
+            let text = format!("; one holder is checkout@web-3{end}");
+            assert!(held_by(holder.clone()).to_string().ends_with(&text), "{text}");
+            says_each_once(held_by(holder), &text, 0);
+        }
         let bound = OverloadBound::Waiters(1);
         let full = OverloadedError { key: key(), waiters: 1, bound, estimated_wait };
         says_each_once(AcquireError::from(full), "overloaded", 0);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use crate::backend::register::{Place, Register, Turn, reserve, ticks};
+use crate::backend::register::{Place, Register, Turn, reserve, since, ticks};
 use crate::backend::{ClaimId, Terms};
 use crate::ground::{clock, wall};
 use crate::key::Key;
@@ -65,14 +65,16 @@ pub(super) struct Moment {
 
 impl Tokens {
     fn block(&self, last: Option<u64>, count: u32, at: &Moment) -> TokenBlock {
-        let clock = at.tokens_at.unwrap_or_else(|| {
-            let since = self.since(at.now).as_micros();
-            ticks(self.epoch_us + u64::try_from(since).unwrap_or(0))
-        });
+        let clock = at.tokens_at.unwrap_or_else(|| self.clock(at.now));
         match last {
             None => reserve(None, clock.max(self.token_min + 1), count),
             last => reserve(last, clock, count),
         }
+    }
+
+    /// The wall clock in tokens.
+    fn clock(&self, now: Instant) -> u64 {
+        ticks(self.epoch_us + u64::try_from(self.since(now).as_micros()).unwrap_or(0))
     }
 
     /// The time of registers.
@@ -165,12 +167,15 @@ impl Store {
 
     pub(super) fn inspect(&self, key: &Key) -> Inspection {
         let state = self.state();
-        let now = state.tokens.since(clock::now());
+        let now = clock::now();
+        let (clock, now) = (state.tokens.clock(now), state.tokens.since(now));
         let Some(entry) = state.keys.get(key) else { return Inspection::default() };
         let holders = entry.owners(now).map(|owner| {
             let token = owner.tokens.first().map(FencingToken::new);
             let left = owner.until.saturating_sub(now);
-            Holder::new(owner.place.claim.to_string(), token, Some(left))
+            let held_for = owner.first.map(|first| since(first, clock));
+            let holder = Holder::new(owner.place.claim.to_string(), token, Some(left));
+            Holder { held_for, ..holder }
                 .with_mode(owner.place.mode)
                 .with_about(owner.place.with.terms.about())
         });

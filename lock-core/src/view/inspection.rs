@@ -112,6 +112,11 @@ pub struct Holder {
     /// How long its lease lasts without a renewal; `None` for a lock without an end, and where
     /// only the holder knows.
     pub lease_left: Option<Duration>,
+    /// The time that its claim has held the key, by the clock of the store. Guards of its process may have
+    /// come and gone meanwhile. A database counts anew when a claim comes back for more tokens.
+    /// `None` where the store does not know: ZooKeeper, etcd, a quorum, and Redis where
+    /// [`about`](Self::about) has no name.
+    pub held_for: Option<Duration>,
     /// Its word about itself, escaped: the label of its client or its host and process, and the
     /// name of the acquire. Redis has that name only where the key is held for long, and tells of a
     /// client no longer than it is connected.
@@ -122,7 +127,14 @@ impl Holder {
     /// A holder as a backend sees it, that holds the key alone.
     #[must_use]
     pub fn new(claim: String, token: Option<FencingToken>, lease_left: Option<Duration>) -> Self {
-        Self { mode: Mode::Exclusive, claim, token, lease_left, about: None }
+        Self { mode: Mode::Exclusive, claim, token, lease_left, held_for: None, about: None }
+    }
+
+    /// Adds how long it has held the key.
+    #[must_use]
+    pub fn with_held_for(mut self, time: Duration) -> Self {
+        self.held_for = Some(time);
+        self
     }
 
     /// Replaces how it holds the key.

@@ -1,8 +1,9 @@
 //! The name of a claim at the store.
 
 use lock_core::LockClient;
+use tokio::time::sleep;
 
-use crate::{Stage, Test, secs, settle};
+use crate::{Stage, Test, ms, secs, settle};
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_has_the_name_of_the_waiter_that_opened_it() -> Test {
@@ -53,8 +54,10 @@ async fn an_inspection_says_who_holds_a_key_and_who_waits_for_it() -> Test {
     let named = named.connect().await?;
     let guard = named.lock("k").name("pay an order").await?;
     let waiting = tokio::spawn(stage.rival.lock("k").acquire());
-    settle().await;
+    sleep(secs(3)).await;
     let seen = stage.rival.inspect("k").await?;
+    let held_for = seen.holders[0].held_for.expect("the store knows");
+    assert!(held_for >= secs(3) && held_for < secs(3) + ms(1), "{held_for:?}");
     let [holder, waiter] = [&seen.holders[0].about, &seen.waiters[0].about];
     assert_eq!(holder.as_deref(), Some("checkout@web-3 name=pay an order"));
     let here = format!(" pid={}", std::process::id());

@@ -81,7 +81,7 @@ function ofAll() {
       refused: null, holds: null, waits: null, ...busy, key,
       waiters: waiters.length,
       by: others.length ? `${by} and ${count(others.length)} more` : by,
-      hold: holder ? { ...holder, held_ms: busy?.hold?.held_ms ?? null } : null,
+      hold: holder ? { ...holder, held_ms: busy?.hold?.held_ms ?? holder.held_ms } : null,
     };
   });
 }
@@ -284,6 +284,7 @@ function showDetail(key, { holders, waiters }) {
     const by = el('p', 'at the store held by ');
     by.append(el('code', holder.claim), modeOf(holder));
     if (holder.about) by.append(' · ', holder.about);
+    if (holder.held_ms !== null) by.append(` · for ${time(holder.held_ms)}`);
     if (holder.token) by.append(' · token up to ', el('code', holder.token));
     if (holder.lease_left_ms !== null) by.append(` · lease ends in ${time(holder.lease_left_ms)}`);
     held.append(by);

@@ -72,6 +72,7 @@ pub(super) fn inspection(key: &Key, seen: &Inspection) -> Value {
             "mode": holder.mode.to_string(),
             "claim": holder.claim,
             "token": holder.token.map(|token| token.to_string()),
+            "held_ms": holder.held_for.map(ms),
             "lease_left_ms": holder.lease_left.map(ms),
             "about": holder.about,
         })

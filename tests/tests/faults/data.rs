@@ -1,5 +1,7 @@
 //! Keys that are strange, and foreign values at them.
 
+use std::time::Instant;
+
 use tests::redis::{KeyInfo, RedisServer};
 use tests::strange::strange_keys;
 use tests::wait::eventually;
@@ -58,12 +60,16 @@ async fn what_a_long_hold_is_for_is_shown_until_its_end() {
     assert!(names().is_empty(), "a short hold has no request more");
     held.release().await.unwrap();
     for is_shared in [false, true] {
-        let asked = long.lock("k").name("pay an order");
+        let (asked, began) = (long.lock("k").name("pay an order"), Instant::now());
         let held = if is_shared { asked.shared() } else { asked }.await.unwrap();
         eventually("it has lasted", || !names().is_empty()).await;
         let [name] = &names()[..] else { panic!("one name for one claim") };
         assert!(name.ttl_ms.is_some_and(|left| left <= 20_000), "{name:?}");
         assert!(about().await.ends_with(" name=pay an order"), "{}", about().await);
+        let seen = short.inspect("k").await.unwrap();
+        let held_for = seen.holders[0].held_for.expect("it says since when");
+        // It was renewed twice, the first time after a third of its lease.
+        assert!(held_for > ms(600) && held_for < began.elapsed() + ms(100), "{held_for:?}");
         held.release().await.unwrap();
         eventually("its release deletes it", || names().is_empty()).await;
     }

@@ -61,7 +61,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 pub(crate) use self::tokens::AHEAD_MAX;
-pub use self::tokens::{reserve, ticks};
+pub use self::tokens::{reserve, since, ticks};
 use super::{Attempt, ClaimId, Grant, Mode, Renewal, Withdrawal};
 use crate::token::TokenBlock;
 

@@ -564,7 +564,7 @@ impl Claim for RedisClaim {
                 // The members of a quorum have other keys, and no names.
                 if self.clock().is_none() {
                     let key = || NameKey::of(&self.servers, &self.names, self.id);
-                    self.naming.renewed(Duration::from_nanos(self.lease_nanos), key);
+                    self.naming.renewed(begun, Duration::from_nanos(self.lease_nanos), key);
                 }
                 Ok(Renewal::Held(self.granted(tokens, wanted)))
             }

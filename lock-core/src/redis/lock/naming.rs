@@ -1,4 +1,4 @@
-//! The name of an acquire at the server, for whoever looks at a stuck lock.
+//! The name of an acquire at the server, for whoever looks at a stuck lock, and since when it holds it.
 //!
 //! It is in a key of its own beside the lock. A claim writes it with a renewal that comes a quarter of
 //! the lease or more behind the first one, and seldom again: a hold that is short costs nothing more.
@@ -7,6 +7,7 @@
 //!
 //! Nobody waits for any of it, and where it fails an inspection says less.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::backend::ClaimId;
 use crate::ground::{Plus as _, clock, timeout};
+use crate::limits::NAME_BYTES_MAX;
 use crate::redis::protocol::names::Names;
 use crate::redis::topology::Topology;
 use crate::redis::wire::request::REQUEST_WITHIN;
@@ -38,7 +40,7 @@ pub(super) enum Naming {
 /// The name of a claim that was renewed.
 #[derive(Debug)]
 pub(super) struct Lasting {
-    name: &'static str,
+    word: Word,
     /// The time when it was renewed first.
     since: Instant,
     /// The place of the name, once that was sent.
@@ -63,14 +65,20 @@ impl Naming {
         name.map_or(Self::Nameless, Self::Named)
     }
 
-    /// The hold was renewed for this lease. `key_of` gives the key of its name.
-    pub(super) fn renewed(&mut self, lease: Duration, key_of: impl FnOnce() -> NameKey) {
+    /// The hold that began with the token `first` was renewed for this lease. `key_of` gives the key of
+    /// its name.
+    pub(super) fn renewed(
+        &mut self,
+        first: u64,
+        lease: Duration,
+        key_of: impl FnOnce() -> NameKey,
+    ) {
         match self {
             Self::Nameless => {}
             Self::Named(name) => {
-                let (name, since, key) = (*name, clock::now(), None);
+                let (word, since, key) = (Word { first, name: *name }, clock::now(), None);
                 let writing = Writing::Never;
-                *self = Self::Lasting(Box::new(Lasting { name, since, key, writing }));
+                *self = Self::Lasting(Box::new(Lasting { word, since, key, writing }));
             }
             Self::Lasting(lasting) => lasting.again(lease, key_of),
         }
@@ -96,7 +104,7 @@ impl Lasting {
         if is_due {
             let key = self.key.get_or_insert_with(key).clone();
             let home = key.servers.home().clone();
-            self.writing = Writing::UnderWay(now, home.spawn(key.set(self.name, stays)));
+            self.writing = Writing::UnderWay(now, home.spawn(key.set(self.word.to_string(), stays)));
         }
     }
 }
@@ -116,6 +124,32 @@ impl Drop for Lasting {
     }
 }
 
+/// The word of a claim about itself, as it is at the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word<S = &'static str> {
+    /// The first of its tokens.
+    pub(super) first: u64,
+    pub(super) name: S,
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.first, self.name)
+    }
+}
+
+impl Word<String> {
+    /// What was read; anybody may have written it.
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(text);
+        let (first, name) = text.split_once(' ')?;
+        Some(Self {
+            first: first.parse().ok()?,
+            name: name.chars().take(NAME_BYTES_MAX).collect(),
+        })
+    }
+}
+
 /// The key of the name of a claim.
 #[derive(Debug, Clone)]
 pub(super) struct NameKey {
@@ -129,10 +163,10 @@ impl NameKey {
         Self { servers: servers.clone(), slot: servers.slot(names), key: names.name_of(claim) }
     }
 
-    async fn set(self, name: &'static str, stays: Duration) -> bool {
+    async fn set(self, word: String, stays: Duration) -> bool {
         let mut set = redis::cmd("SET");
         let stays_ms = u64::try_from(stays.as_millis()).unwrap_or(u64::MAX);
-        set.arg(&self.key).arg(name).arg("PX").arg(stays_ms);
+        set.arg(&self.key).arg(word).arg("PX").arg(stays_ms);
         matches!(self.send(set).await, Some(Value::Okay))
     }
 
@@ -145,5 +179,22 @@ impl NameKey {
     async fn send(&self, command: Cmd) -> Option<Value> {
         let sent = self.servers.send_to(self.slot, &command);
         timeout::within(REQUEST_WITHIN, sent).await.ok()?.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let word = Word { first: 7, name: "pay an order" };
+        let read = Word { first: 7, name: "pay an order".to_owned() };
+        assert_eq!(Word::read(word.to_string().as_bytes()), Some(read));
+        for text in ["", "7", "pay an order", "-7 pay", "18446744073709551616 pay"] {
+            assert_eq!(Word::read(text.as_bytes()), None, "{text}");
+        }
+        let long = Word::read(format!("7 {}", "x".repeat(1 << 20)).as_bytes()).unwrap();
+        assert_eq!(long.name.len(), NAME_BYTES_MAX);
     }
 }

@@ -7,10 +7,11 @@ use redis::FromRedisValue as _;
 use redis::Value;
 
 use super::claim::NAME_ALL;
+use super::naming::Word;
 use crate::backend::Fault;
+use crate::backend::register::{since, ticks};
 use crate::ground::{Plus as _, clock, timeout};
 use crate::key::Key;
-use crate::limits::NAME_BYTES_MAX;
 use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{self, Names};
 use crate::redis::protocol::script::{FORCE_RELEASE, INSPECT, QUORUM_FORCE_RELEASE};
@@ -62,28 +63,30 @@ async fn look(
     let slot = servers.slot(&names);
     let call = Call { script: &INSPECT, command, slot };
     let answer = servers.call(call).await.map_err(|error| error.fault.into_fault())?;
-    type Owners = Vec<Vec<u8>>;
+    type Texts = Vec<Vec<u8>>;
     type Sharers = Vec<(Vec<u8>, i64)>;
-    type Parts = (Option<Vec<u8>>, i64, Option<String>, Owners, Vec<String>, Sharers, Vec<Vec<u8>>);
-    let (value, left_ms, fence, waiters, due, sharers, named) =
+    type Parts = (Option<Vec<u8>>, i64, Option<String>, Texts, Vec<String>, Sharers, Texts, u64);
+    let (value, left_ms, fence, waiters, due, sharers, words, now_ms) =
         Parts::from_redis_value(answer).map_err(|_| fault::strange("an inspection"))?;
     let left = |left_ms| u64::try_from(left_ms).ok().map(Duration::from_millis);
     let owners = value.iter().chain(sharers.iter().map(|(owner, _)| owner)).chain(&waiters);
     servers.look_for(slot, owners.filter_map(|owner| names::session_of(owner)), pause).await;
+    let clock = ticks(now_ms.saturating_mul(1_000));
     let holders = match value.as_deref().map(|value| (value, modes::at_lock(value))) {
         None => Vec::new(),
         Some((_, Some(mode))) => {
-            let holder = |((owner, left_ms), name): (&(Vec<u8>, i64), &Vec<u8>)| {
-                holder_as(servers, owner, left(*left_ms), name).with_mode(mode)
+            let holder = |((owner, left_ms), word): (&(Vec<u8>, i64), &Vec<u8>)| {
+                let holder = holder_as(servers, owner, left(*left_ms)).with_mode(mode);
+                with_word(holder, word, clock)
             };
-            sharers.iter().zip(&named).map(holder).collect()
+            sharers.iter().zip(&words).map(holder).collect()
         }
         Some((owner, None)) => {
             let ours = names::claim_of(owner).is_some();
             let last = fence.and_then(|fence| fence.split_once(':')?.0.parse().ok());
             let token = last.filter(|_| ours).map(FencingToken::new);
-            let name = named.first().map_or(&[][..], Vec::as_slice);
-            vec![Holder { token, ..holder_as(servers, owner, left(left_ms), name) }]
+            let holder = Holder { token, ..holder_as(servers, owner, left(left_ms)) };
+            vec![with_word(holder, words.first().map_or(&[], Vec::as_slice), clock)]
         }
     };
     let waiters = waiters.iter().zip(&due);
@@ -154,20 +157,22 @@ pub(in crate::redis) async fn force_release(servers: &Topology, key: &Key) -> Re
     }
 }
 
-/// A holder, with what its client says of itself, and what it is held for, if that is known.
+/// A holder, with what its client says of itself.
 pub(in crate::redis) fn holder_as(
     servers: &Topology,
     owner: &[u8],
     left: Option<Duration>,
-    name: &[u8],
 ) -> Holder {
-    let holder = Holder::new(shown(owner), None, left);
-    // Anybody may have written it.
-    let name = String::from_utf8_lossy(name);
-    let name: String = name.chars().take(NAME_BYTES_MAX).collect();
-    let name = (!name.is_empty()).then(|| format!("name={}", name.escape_debug()));
-    let said: Vec<_> = about(servers, owner).into_iter().chain(name).collect();
-    if said.is_empty() { holder } else { holder.with_about(said.join(" ")) }
+    Holder { about: about(servers, owner), ..Holder::new(shown(owner), None, left) }
+}
+
+/// The same, with the word of its claim: what it holds the key for, and since when.
+fn with_word(holder: Holder, word: &[u8], clock: u64) -> Holder {
+    let Some(Word { first, name }) = Word::read(word) else { return holder };
+    let name = format!("name={}", name.escape_debug());
+    let said: Vec<_> = holder.about.iter().map(String::as_str).chain([&*name]).collect();
+    let (held_for, about) = (Some(since(first, clock)).filter(|_| first > 0), said.join(" "));
+    Holder { held_for, ..holder }.with_about(about)
 }
 
 /// A waiter, with what its client says of itself.

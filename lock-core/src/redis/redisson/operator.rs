@@ -28,7 +28,7 @@ pub(super) async fn inspect(servers: &Topology, key: &Key) -> Result<Inspection,
     let left = u64::try_from(left_ms).ok().map(Duration::from_millis);
     let owners = held.iter().chain(&waiting);
     servers.look_for(0, owners.filter_map(|owner| names::session_of(owner)), LOOK_PAUSE).await;
-    let holders: Vec<_> = held.iter().map(|owner| holder_as(servers, owner, left, &[])).collect();
+    let holders: Vec<_> = held.iter().map(|owner| holder_as(servers, owner, left)).collect();
     let waiters = waiting.iter().map(|owner| waiter_as(servers, owner)).collect();
     Ok(Inspection::new(holders, waiters))
 }

@@ -1,9 +1,11 @@
 //! Listing the busy keys, and who holds one.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::drive::{Case, eventually};
 use crate::backend::{Backend, Capabilities, FaultKind, Mode};
+use crate::ground::clock;
 use crate::key::Key;
 use crate::test_util::subject::Subject;
 use crate::view::Holder;
@@ -77,11 +79,13 @@ pub async fn one_holder_is_told_as_an_inspection_shows_it(subject: &dyn Subject)
         [(true, alone, alone), (shared, Mode::Shared, alone), (permits, one_of_one, one_of_one)];
     for (_, held, wanted) in modes.into_iter().filter(|(is_served, ..)| *is_served) {
         assert_eq!(two.holder().await, None);
-        let mut holder = one.claim_in(held, "the holder");
+        let (mut holder, began) = (one.claim_in(held, "the holder"), clock::now());
         holder.takes().await;
         let mut waiter = two.claim_in(wanted, "a waiter");
         waiter.is_blocked().await;
         let told = two.holder().await.expect("it is held");
+        let held_at_most = clock::now() - began + Duration::from_millis(100);
+        assert!(told.held_for.is_none_or(|time| time <= held_at_most), "{told:?}");
         let seen = two.inspect().await.holders;
         let shown = |holder: &Holder| {
             (holder.claim.clone(), holder.mode, holder.token, holder.about.clone())

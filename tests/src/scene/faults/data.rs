@@ -1,5 +1,7 @@
 //! F29, F33 and F35: locks that are deleted by hand, keys that are strange, keys that are many.
 
+use std::time::Instant;
+
 use lock_core::AcquireError;
 use lock_core::error::{KeyError, LossReason, Rejection};
 
@@ -85,7 +87,7 @@ pub(crate) async fn clients_of_two_prefixes_have_no_key_in_common(stage: &mut St
 pub(crate) async fn an_inspection_says_who_holds_a_key_and_who_waits(stage: &mut Stage<'_>) {
     let web = stage.client_called("checkout@web 3").await;
     let cron = stage.client(Tempo::Patient).await;
-    let key = stage.key("k");
+    let (key, began) = (stage.key("k"), Instant::now());
     let held = web.lock(&key).await.expect("a free key");
     let waiting = tokio::spawn(cron.lock(&key).acquire());
     stage.in_line(&key, 1).await;
@@ -104,13 +106,16 @@ pub(crate) async fn an_inspection_says_who_holds_a_key_and_who_waits(stage: &mut
             if let AcquireError::Timeout(timeout) = &error
                 && let Some(holder) = timeout.holder()
             {
-                return (holder.about.clone(), error.to_string());
+                return (holder.clone(), error.to_string());
             }
         }
     };
-    let (about, text) = within("the name of the holder", named).await;
-    assert_eq!(about.as_deref(), Some("checkout@web 3"));
-    assert!(text.ends_with("; the holder is checkout@web 3"), "{text}");
+    let (holder, text) = within("the name of the holder", named).await;
+    assert_eq!(holder.about.as_deref(), Some("checkout@web 3"));
+    assert!(text.contains("; the holder is checkout@web 3"), "{text}");
+    // It was asked half a second after the wait began, and a database counts milliseconds.
+    let may_be = ms(400)..began.elapsed() + ms(100);
+    assert!(holder.held_for.is_none_or(|time| may_be.contains(&time)), "{holder:?}");
     held.release().await.expect("a release");
     let next = within("the waiter", waiting).await.expect("no panic").expect("a grant");
     next.release().await.expect("a release");
