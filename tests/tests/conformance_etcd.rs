@@ -39,10 +39,6 @@ impl Subject for OnEtcd {
         self.mode
     }
 
-    fn lease(&self) -> Duration {
-        Duration::from_secs(2)
-    }
-
     fn slack(&self) -> Duration {
         Duration::from_secs(10)
     }

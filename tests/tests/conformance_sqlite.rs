@@ -37,10 +37,6 @@ impl Subject for InAFile {
         self.mode
     }
 
-    fn lease(&self) -> Duration {
-        Duration::from_secs(2)
-    }
-
     fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {
         // A row for each key stays until it is swept: it has the key's last token. One whose holder
         // died says so until it is used again.

@@ -41,10 +41,6 @@ impl Subject for OnZooKeeper {
         self.mode
     }
 
-    fn lease(&self) -> Duration {
-        Duration::from_secs(2)
-    }
-
     fn slack(&self) -> Duration {
         Duration::from_secs(10)
     }

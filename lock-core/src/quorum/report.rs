@@ -80,14 +80,13 @@ fn holder(seen: &[&Inspection], majority: usize) -> Option<Holder> {
         seen.iter().filter(by).count() >= majority
     };
     let holders = seen.iter().flat_map(|seen| &seen.holders);
-    holders
-        .filter(|holder| held_by(common(&holder.claim)))
-        .max_by_key(|holder| holder.token)
-        .map(|holder| {
+    holders.filter(|holder| held_by(common(&holder.claim))).max_by_key(|holder| holder.token).map(
+        |holder| {
             // Its tokens are by the clock of whoever asked.
             let (claim, held_for) = (common(&holder.claim).to_owned(), None);
             Holder { claim, held_for, ..holder.clone() }
-        })
+        },
+    )
 }
 
 /// Those who wait at a majority, in the order of the longest line. The others are coming, or have

@@ -42,10 +42,6 @@ impl Subject for InATable {
         self.mode
     }
 
-    fn lease(&self) -> Duration {
-        Duration::from_secs(2)
-    }
-
     fn slack(&self) -> Duration {
         Duration::from_secs(10)
     }

@@ -21,10 +21,6 @@ impl Subject for Servers {
         Box::pin(async { ZOOKEEPER_QUORUM.checked(AnyBackend::new(quorum.expect("three"))) })
     }
 
-    fn lease(&self) -> Duration {
-        Duration::from_secs(2)
-    }
-
     fn slack(&self) -> Duration {
         Duration::from_secs(10)
     }

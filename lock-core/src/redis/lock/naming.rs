@@ -104,7 +104,8 @@ impl Lasting {
         if is_due {
             let key = self.key.get_or_insert_with(key).clone();
             let home = key.servers.home().clone();
-            self.writing = Writing::UnderWay(now, home.spawn(key.set(self.word.to_string(), stays)));
+            self.writing =
+                Writing::UnderWay(now, home.spawn(key.set(self.word.to_string(), stays)));
         }
     }
 }
@@ -143,10 +144,7 @@ impl Word<String> {
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(text);
         let (first, name) = text.split_once(' ')?;
-        Some(Self {
-            first: first.parse().ok()?,
-            name: name.chars().take(NAME_BYTES_MAX).collect(),
-        })
+        Some(Self { first: first.parse().ok()?, name: name.chars().take(NAME_BYTES_MAX).collect() })
     }
 }
 
