@@ -180,8 +180,9 @@ impl TimeoutError {
         &self.blocked_by
     }
 
-    /// The holder, or one of several, as the store saw it at most 2 s ago. `None` where this very
-    /// client holds the key, see [`blocked_by`](Self::blocked_by).
+    /// The holder, or one of several, as the store saw it at most 2 s ago. It says who, what for and for how
+    /// long, as far as the store knows. `None` where this very client holds the key, see
+    /// [`blocked_by`](Self::blocked_by).
     ///
     /// The store is asked half a second before the end of a wait, by a client at most twice a second for
     /// a key, and for 8 keys at once. So it is also `None` where it had not answered by then, and for
@@ -196,8 +197,8 @@ impl TimeoutError {
         let who = holder.about.as_ref().unwrap_or(&holder.claim);
         let is = if holder.mode == Mode::Exclusive { "the holder is" } else { "one holder is" };
         let since = holder.held_for.map(|time| match time.as_secs() {
-            0 => ", for less than 1 s".to_owned(),
-            seconds => format!(", for {seconds} s"),
+            0 => " (held for less than 1 s)".to_owned(),
+            seconds => format!(" (held for {seconds} s)"),
         });
         format!("; {is} {who}{}", since.unwrap_or_default())
     }
@@ -706,7 +707,9 @@ mod tests {
         let reader = holder.with_mode(Mode::Shared).with_about("checkout@web-3");
         let short = reader.clone().with_held_for(Duration::from_millis(999));
         let long = reader.clone().with_held_for(Duration::from_millis(12_345));
-        for (holder, end) in [(reader, ""), (short, ", for less than 1 s"), (long, ", for 12 s")] {
+        for (holder, end) in
+            [(reader, ""), (short, " (held for less than 1 s)"), (long, " (held for 12 s)")]
+        {
             let text = format!("; one holder is checkout@web-3{end}");
             assert!(held_by(holder.clone()).to_string().ends_with(&text), "{text}");
             says_each_once(held_by(holder), &text, 0);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use crate::backend::register::{Place, Register, Turn, reserve, since, ticks};
+use crate::backend::register::{Place, Register, Turn, age, reserve, ticks};
 use crate::backend::{ClaimId, Terms};
 use crate::ground::{clock, wall};
 use crate::key::Key;
@@ -173,7 +173,7 @@ impl Store {
         let holders = entry.owners(now).map(|owner| {
             let token = owner.tokens.first().map(FencingToken::new);
             let left = owner.until.saturating_sub(now);
-            let held_for = owner.first.map(|first| since(first, clock));
+            let held_for = owner.first.map(|first| age(first, clock));
             let holder = Holder::new(owner.place.claim.to_string(), token, Some(left));
             Holder { held_for, ..holder }
                 .with_mode(owner.place.mode)

@@ -12,7 +12,7 @@ use super::fault::DatabaseError;
 use super::news::is_news;
 use super::row::{Entry, Row, With, leader};
 use crate::backend::io::{self, Home, Pauses};
-use crate::backend::register::{OtherLimit, Place, Turn, reserve, since, ticks};
+use crate::backend::register::{OtherLimit, Place, Turn, reserve, ticks};
 use crate::backend::{
     Attempt, ClaimId, Fault, FaultKind, Following, Grant, Manner, Renewal, Withdrawal,
 };
@@ -229,9 +229,7 @@ impl<D: Dialect> Store<D> {
         let holders = entry.owners(now).map(|owner| {
             let token = owner.tokens.last().map(FencingToken::new);
             let left = owner.until.saturating_sub(now);
-            let held_for = owner.first.map(|first| since(first, ticks(micros(now))));
-            let holder = Holder::new(owner.place.claim.to_string(), token, Some(left));
-            Holder { held_for, ..holder }
+            Holder::new(owner.place.claim.to_string(), token, Some(left))
                 .with_mode(owner.place.mode)
                 .with_about(shown(&owner.place.with.about))
         });

@@ -113,9 +113,8 @@ pub struct Holder {
     /// only the holder knows.
     pub lease_left: Option<Duration>,
     /// The time that its claim has held the key, by the clock of the store. Guards of its process may have
-    /// come and gone meanwhile. A database counts anew when a claim comes back for more tokens.
-    /// `None` where the store does not know: ZooKeeper, etcd, a quorum, and Redis where
-    /// [`about`](Self::about) has no name.
+    /// come and gone meanwhile. The memory knows it, and Redis where [`about`](Self::about) has a name.
+    /// Other stores do not.
     pub held_for: Option<Duration>,
     /// Its word about itself, escaped: the label of its client or its host and process, and the
     /// name of the acquire. Redis has that name only where the key is held for long, and tells of a

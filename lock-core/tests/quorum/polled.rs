@@ -69,7 +69,7 @@ async fn a_free_key_costs_no_task() {
 }
 
 #[tokio::test]
-async fn what_a_member_owes_when_a_claim_goes_is_one_task_that_ends() {
+async fn what_a_member_owes_when_a_claim_goes_is_one_task_at_most_that_ends() {
     let (stores, scripts, locks) = client().await;
     scripts[2].always(Verb::Attempt, Act::Stuck);
     let guard = locks.lock("k").await.unwrap();

@@ -73,6 +73,18 @@ async fn what_a_long_hold_is_for_is_shown_until_its_end() {
         held.release().await.unwrap();
         eventually("its release deletes it", || names().is_empty()).await;
     }
+    // One that was pushed the key counts from then on.
+    let before = short.lock("k").await.unwrap();
+    let waiting = tokio::spawn(long.lock("k").name("pay an order").acquire());
+    line_of(&server, "k", 1).await;
+    tokio::time::sleep(ms(2_000)).await;
+    let began = Instant::now();
+    before.release().await.unwrap();
+    let held = waiting.await.unwrap().unwrap();
+    eventually("it has lasted", || !names().is_empty()).await;
+    let held_for = short.inspect("k").await.unwrap().holders[0].held_for.unwrap();
+    assert!(held_for < began.elapsed() + ms(100), "{held_for:?}");
+    held.release().await.unwrap();
     let held = long.lock("k").name("pay an order").await.unwrap();
     eventually("it has lasted", || !names().is_empty()).await;
     assert!(short.force_release("k").await.unwrap());

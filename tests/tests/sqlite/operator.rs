@@ -36,7 +36,6 @@ async fn a_view_shows_the_locks_to_people() {
     assert!(seen[1].2 >= i64::from(guard.token()), "{seen:?}");
     assert!(seen[1].4.starts_with("host=") && seen[1].4.ends_with(&about), "{seen:?}");
     let inspected = locks.inspect("held").await.expect("an answer");
-    assert!(inspected.holder().is_some_and(|holder| holder.held_for.is_some()), "{inspected:?}");
     let holder = inspected.holder().and_then(|holder| holder.about.clone());
     assert!(holder.is_some_and(|told| told.ends_with(&about)), "{inspected:?}");
     guard.release().await.expect("a release");

@@ -60,8 +60,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-pub(crate) use self::tokens::AHEAD_MAX;
-pub use self::tokens::{reserve, since, ticks};
+pub(crate) use self::tokens::{AHEAD_MAX, age};
+pub use self::tokens::{reserve, ticks};
 use super::{Attempt, ClaimId, Grant, Mode, Renewal, Withdrawal};
 use crate::token::TokenBlock;
 

@@ -31,13 +31,12 @@ pub(crate) const AHEAD_MAX: u64 = 1_000_000 * PER_US;
 /// since 1970.
 #[must_use]
 pub fn ticks(wall_us: u64) -> u64 {
-    wall_us.saturating_sub(EPOCH_US) * PER_US
+    wall_us.saturating_sub(EPOCH_US).saturating_mul(PER_US)
 }
 
-/// The time since a token was reserved, by the clock of its store, which reads `clock` in [`ticks`] now.
-/// It is off by what the token was ahead of the clock, or behind.
-#[must_use]
-pub fn since(token: u64, clock: u64) -> Duration {
+/// The time since the first token of a block was reserved, by the clock of its store, which reads `clock`
+/// in [`ticks`] now. It is longer by the size of the block, 131 ms at most.
+pub(crate) fn age(token: u64, clock: u64) -> Duration {
     Duration::from_micros(clock.saturating_sub(token) / PER_US)
 }
 
@@ -99,8 +98,8 @@ mod tests {
         let second = 1_000_000;
         let counts = [0, EPOCH_US, EPOCH_US + 1, EPOCH_US + second].map(ticks);
         assert_eq!(counts, [0, 0, 8, 8 * second]);
-        assert_eq!(since(8, 8 * second), Duration::from_micros(second - 1));
-        assert_eq!(since(8 * second, 8), Duration::ZERO);
+        assert_eq!(age(8, 8 * second), Duration::from_micros(second - 1));
+        assert_eq!(age(8 * second, 8), Duration::ZERO);
         // A clock that was set back by a second is waited for, and by more is not.
         let (clock, last) = (5 * second, 13 * second);
         assert_eq!(reserve(Some(last), clock, 3), TokenBlock::new(last + 1, last + 1));

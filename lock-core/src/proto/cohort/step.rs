@@ -21,15 +21,15 @@ impl<W, R> Cohort<W, R> {
             // The first of a turn.
             self.expire_seats(now, fx);
         }
-        let asks_for_no_rival = lane > 0 && self.is_in_line_behind_its_own();
+        let was_behind_its_own = lane > 0 && self.is_in_line_behind_its_own();
         self.expire_holds(lane, now, fx);
         let step = match self.place(lane) {
             None | Some(Phase::Vacant) => self.step_vacant(lane, now, leaving),
             Some(Phase::Asking(_)) => self.step_asking(lane, now, asking, leaving),
             Some(Phase::Held(_)) => self.step_held(lane, now, asking, leaving, fx),
         };
-        // The first lane, which asks for others, was looked at before.
-        fx.poke |= asks_for_no_rival && !self.is_taken();
+        // The first lane was looked at before, and asks who else holds the key.
+        fx.poke |= was_behind_its_own && !self.is_taken();
         match step {
             Step::Wait { until, listen } if lane == 0 => {
                 let until = match (until, self.earliest) {

@@ -545,6 +545,9 @@ impl Claim for RedisClaim {
             }
             Renewed::Held { first, last, wanted } => {
                 let (begun, before) = self.tokens();
+                // What is pushed begins behind the tokens of the holder before, at a time of that one.
+                let is_pushed = matches!(self.at, At::Held { is_full: false, .. });
+                let held_since = if is_pushed { last.unwrap_or(0) } else { begun };
                 let tokens = match (first, last) {
                     (Some(first), Some(last)) => TokenBlock::new(first, last),
                     // Those that it has go on to where the server's end now.
@@ -564,7 +567,7 @@ impl Claim for RedisClaim {
                 // The members of a quorum have other keys, and no names.
                 if self.clock().is_none() {
                     let key = || NameKey::of(&self.servers, &self.names, self.id);
-                    self.naming.renewed(begun, Duration::from_nanos(self.lease_nanos), key);
+                    self.naming.renewed(held_since, Duration::from_nanos(self.lease_nanos), key);
                 }
                 Ok(Renewal::Held(self.granted(tokens, wanted)))
             }

@@ -65,8 +65,8 @@ impl Naming {
         name.map_or(Self::Nameless, Self::Named)
     }
 
-    /// The hold that began with the token `first` was renewed for this lease. `key_of` gives the key of
-    /// its name.
+    /// The hold that began with the token `first`, or 0, was renewed for this lease. `key_of` gives the key
+    /// of its name. A claim is granted the key once.
     pub(super) fn renewed(
         &mut self,
         first: u64,
@@ -128,7 +128,7 @@ impl Drop for Lasting {
 /// The word of a claim about itself, as it is at the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word<S = &'static str> {
-    /// The first of its tokens.
+    /// The token with which it began; 0 where that is not known.
     pub(super) first: u64,
     pub(super) name: S,
 }

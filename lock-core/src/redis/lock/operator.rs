@@ -9,7 +9,7 @@ use redis::Value;
 use super::claim::NAME_ALL;
 use super::naming::Word;
 use crate::backend::Fault;
-use crate::backend::register::{since, ticks};
+use crate::backend::register::{age, ticks};
 use crate::ground::{Plus as _, clock, timeout};
 use crate::key::Key;
 use crate::redis::protocol::modes;
@@ -169,10 +169,11 @@ pub(in crate::redis) fn holder_as(
 /// The same, with the word of its claim: what it holds the key for, and since when.
 fn with_word(holder: Holder, word: &[u8], clock: u64) -> Holder {
     let Some(Word { first, name }) = Word::read(word) else { return holder };
-    let name = format!("name={}", name.escape_debug());
-    let said: Vec<_> = holder.about.iter().map(String::as_str).chain([&*name]).collect();
-    let (held_for, about) = (Some(since(first, clock)).filter(|_| first > 0), said.join(" "));
-    Holder { held_for, ..holder }.with_about(about)
+    let held_for = (first > 0).then(|| age(first, clock));
+    let name = (!name.is_empty()).then(|| format!("name={}", name.escape_debug()));
+    let said: Vec<_> = holder.about.into_iter().chain(name).collect();
+    let about = (!said.is_empty()).then(|| said.join(" "));
+    Holder { held_for, about, ..holder }
 }
 
 /// A waiter, with what its client says of itself.

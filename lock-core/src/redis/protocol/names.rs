@@ -104,7 +104,7 @@ impl Names {
         self.with(":fence")
     }
 
-    /// What a claim that holds the lock for long is for. Inspections make it of the lock's name, too.
+    /// The word of a claim that holds the lock for long: since when, and what for. Inspections make it of the lock's name, too.
     pub(in crate::redis) fn name_of(&self, claim: ClaimId) -> String {
         format!("{}:name:{claim}", self.lock())
     }
