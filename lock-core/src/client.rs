@@ -73,7 +73,7 @@ impl LockClient {
     /// | `sqlite://path[?table=lock_leases&create=true]` | a SQLite file of this machine | `sqlite` |
     /// | `sqlite::memory:` | SQLite in this process, for tests | `sqlite` |
     /// | `postgres://[user:password@]host[:port][/db][?table=…&schema=…&create=true&durability=async&connections=4]` | PostgreSQL 14 or later | `postgres` |
-    /// | `mysql://[user:password@]host[:port]/db[?table=…&create=true&connections=4]` | MySQL 8.0 or later, MariaDB 10.5 or later | `mysql` |
+    /// | `mysql://[user:password@]host[:port]/db[?table=…&create=true&connections=4]` | MySQL 8.0 or later, MariaDB 10.6 or later | `mysql` |
     /// | `mariadb://…` | the same | `mysql` |
     ///
     /// **TLS** is `+tls` at the end of the scheme, whichever it is:

@@ -68,7 +68,8 @@ impl Election {
     }
 
     /// How long a term lives at the store without a renewal (default 10 s): so long it takes until
-    /// a leader that died is followed. See [`LockOptions::lease`].
+    /// a leader that died is followed. At ZooKeeper and etcd that is the session. See
+    /// [`LockOptions::lease`].
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease;

@@ -65,17 +65,19 @@
 //! | `test-util` | the conformance suite, for authors of backends | |
 //!
 //! The store in this process, `memory:`, needs no feature. With any of the databases come
-//! transactions that a stale holder cannot commit.
+//! transactions that are refused once a later holder has written.
 //!
 //! # What it promises
 //!
 //! - **One holder per key** while clocks drift less than 1 % over a lease.
-//! - **A holder is told** when that fails: [`LockHandle::lost`], by its own clock. Let the resource
-//!   refuse a smaller [`FencingToken`] than it has seen: that stops what a stale holder still
-//!   writes.
+//! - **A holder is told** when that fails: [`LockHandle::lost`], by its own clock. One that is cut off
+//!   together with a master that was replaced is told when the cut is over. Let the resource refuse a
+//!   smaller [`FencingToken`] than it has seen: that stops what a stale holder still writes.
 //! - **A free key with a live waiter is granted** by a push, or by the next recheck.
-//! - **Waits are bounded** by `wait * (1 + retries)`, and [`AcquireError`] says which bound was hit.
-//! - **Nothing is left behind** when the last guard and future are gone.
+//! - **Waits are bounded** by `wait * (1 + retries)`, or 2 s where `wait` is 0. [`AcquireError`] says
+//!   which bound was hit. A candidate of an election waits without one.
+//! - **No waiter and no task is left** of a key when its last guard and future are gone. What stays at
+//!   a store is on its page.
 //!
 //! # Where things are
 //!

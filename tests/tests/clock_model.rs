@@ -1,8 +1,8 @@
 //! The tokens of one Redis server, explored.
 //!
 //! One mark for all keys, and the server's clock, must give each holder of a key tokens above those
-//! of all before it. [`stateright`] visits every state of a small model that is no more than so
-//! many steps away: three clients, one key, a few ticks of the clock, and answers, pushes and a
+//! of all before it. [`stateright`] searches a small model to a depth of ten steps, or nine where
+//! data are lost: three clients, one key, a few ticks of the clock, and answers, pushes and a
 //! master that are lost.
 //!
 //! - A grant on a free key takes the tokens from `max(clock, mark + 1)` on, and the last of them

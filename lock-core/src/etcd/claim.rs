@@ -136,8 +136,8 @@ impl EtcdClaim {
     /// Refuses what would be taken for something else.
     fn check_value(&self) -> Result<(), Fault> {
         if self.kind == Kind::Candidate && self.about.is_ambiguous() {
-            let what = "what a candidate publishes at etcd cannot begin with `__REVOKE__ ` or \
-                        `__SHARED__ `, which say something of a claim";
+            let what = "what a candidate publishes at etcd cannot begin with `__REVOKE__ `, \
+                        `__SHARED__ ` or `__SLOT__<n> `, which say something of a claim";
             return Err(Fault::new(FaultKind::Refused, what));
         }
         Ok(())

@@ -122,7 +122,7 @@ pub const METRICS: &[Metric] = &[
         name: names::HELD,
         kind: Kind::Gauge,
         labels: &[],
-        description: "Keys that are held in this process now",
+        description: "Guards that are held in this process now",
     },
     Metric {
         name: names::MEMBER_READY,

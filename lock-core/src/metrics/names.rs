@@ -27,7 +27,7 @@ pub const RENEWALS_TOTAL: &str = "lock_renewals_total";
 pub const STORE_SECONDS: &str = "lock_store_seconds";
 /// Acquires that stand in the line of this process now.
 pub const WAITERS: &str = "lock_waiters";
-/// Keys that are held in this process now.
+/// Guards that are held in this process now. Readers and permits of one key count each.
 pub const HELD: &str = "lock_held";
 /// Whether a member of a managed quorum may be asked for locks: 1, or 0 if it is away or kept away.
 /// Label `member`: its name in the URL (`host:port`).

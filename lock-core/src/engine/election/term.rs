@@ -11,8 +11,9 @@ use crate::error::ReleaseError;
 /// A term of office: whoever has it leads, until it is [lost](LockHandle::lost),
 /// [resigned](Self::resign) or dropped, which resigns in the background.
 ///
-/// A leader whose process is stopped, or that the store cannot be reached by, is told that its term
-/// is over no later than its lease ends by its own clock, and so before the next one leads. What it
+/// A leader whose process is stopped, or that the store does not answer, is told that its term is over
+/// no later than its lease ends by its own clock, and so before the next one leads. One that is cut off
+/// together with a master that was replaced leads on until the cut is over. What it
 /// still has under way then, a resource refuses by the [`token`](LockHandle::token): each term has
 /// a greater one than all before.
 ///

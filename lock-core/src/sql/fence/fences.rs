@@ -12,8 +12,8 @@ use crate::sql::runs::{Value, make, other_engine, there};
 use crate::sql::{DatabaseError, TableName, Trouble};
 use crate::token::FencingToken;
 
-/// The greatest token that has written each resource, in a table of your database: by it a holder
-/// that was stopped past its lease cannot commit.
+/// The greatest token that has written each resource, in a table of your database. By it a transaction
+/// of a holder that was stopped past its lease is refused, once a later holder has written.
 ///
 /// A lock that was lost tells its holder so, and a holder that stands still hears nothing. It goes
 /// on later and writes over what the next one has written. A look at the lock before the write does
