@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::backend::register::{Owner, Place, Register};
+use crate::backend::register::{Owner, Place, Register, ticks};
 use crate::backend::{ClaimId, Mode};
 use crate::token::{FencingToken, TokenBlock};
 use crate::view::Leader;
@@ -102,7 +102,8 @@ impl Row {
         };
         Self {
             version: seen.map_or(now_ms.saturating_mul(1_000), |seen| seen.version.wrapping_add(1)),
-            fence: count(entry.last().unwrap_or(0)),
+            // Not 0, from which the next block would reach back behind one that was given and forgotten.
+            fence: count(entry.last().unwrap_or_else(|| ticks(micros(now)))),
             fences,
             holder: first.map(|owner| owner.place.claim.to_string()),
             about: first.map_or_else(String::new, |owner| owner.place.with.about.to_string()),
@@ -284,6 +285,11 @@ pub(super) fn claim(field: &str) -> Result<ClaimId, String> {
     Ok(ClaimId::from_bits(bits))
 }
 
+pub(super) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The same in milliseconds, as in the columns.
 pub(super) fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

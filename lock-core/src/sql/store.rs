@@ -10,7 +10,7 @@ use super::dialect::{Ask, Dialect, Polls, Seen, Taken, Within};
 use super::errands::Errands;
 use super::fault::DatabaseError;
 use super::news::is_news;
-use super::row::{Entry, Row, With, leader};
+use super::row::{Entry, Row, With, leader, micros};
 use crate::backend::io::{self, Home, Pauses};
 use crate::backend::register::{OtherLimit, Place, Turn, reserve, ticks};
 use crate::backend::{
@@ -363,10 +363,6 @@ pub(super) fn is_plain(place: &Place<With>) -> bool {
 
 fn shown(about: &str) -> String {
     about.escape_debug().to_string()
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn other(what: String) -> Fault {

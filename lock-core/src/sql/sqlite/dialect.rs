@@ -309,6 +309,24 @@ mod tests {
         assert_eq!(gives_back(&mut third).await, 1);
     }
 
+    /// A row that says no more than that a withdrawal was in doubt takes no token back.
+    #[tokio::test]
+    async fn a_key_whose_row_is_gone_is_granted_above_what_was_given() {
+        let store = store().await;
+        let dialect = &store.store.dialect;
+        let all = |claim| Ask { tokens_max: 1 << 20, ..ask(claim, 60_000) };
+        let earlier = dialect.take(&all(1), soon()).await.unwrap().unwrap().tokens;
+        assert!(dialect.give_back(&all(1).key, all(1).claim, soon()).await.unwrap());
+        while dialect.sweep(Duration::ZERO, soon()).await.unwrap() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let (key, late) = (all(2).key, all(2).claim);
+        store.store.withdraw(key.clone(), late, false, true, soon()).await.unwrap();
+        assert!(dialect.read(&key, soon()).await.unwrap().row.is_some(), "it is marked");
+        let later = dialect.take(&all(3), soon()).await.unwrap().unwrap().tokens;
+        assert!(later.first() > earlier.last(), "{later:?} after {earlier:?}");
+    }
+
     /// Waiters in the line come first, and the columns do not tell all of several holders.
     #[tokio::test]
     async fn a_lease_that_is_over_is_taken_the_short_way_only_where_there_is_nobody_else() {

@@ -9,6 +9,7 @@
 //! would each have a file of their own, and a key two holders. So before each statement the file of
 //! that name is compared with the one that is open.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -179,8 +180,14 @@ impl Link {
         }
         let is_new = config.file.as_deref().is_some_and(|file| !file.exists());
         let trouble = |error| self.unserved(&error, path);
+        let file = config.file.as_deref().and_then(|file| FileId::of_new(file, is_new));
         let mut connection = config.own_options().connect().await.map_err(trouble)?;
-        let file = config.file.as_deref().and_then(FileId::of);
+        #[cfg(test)]
+        tests::while_it_is_opened();
+        // Another may have its name since. A file that is open is not taken for that one.
+        if config.file.as_deref().and_then(FileId::of) != file {
+            return Err(Unserved::Busy);
+        }
         let found = self.columns(&mut connection).await.map_err(trouble)?;
         // Nothing is made beside a table that is somebody else's.
         if config.creates && (found.is_empty() || self.schema.check(&found, &COLUMNS).is_ok()) {
@@ -238,6 +245,15 @@ struct FileId {
 }
 
 impl FileId {
+    /// That of a file which is made if it `is_new`: it has an identity before it is opened.
+    fn of_new(path: &Path, is_new: bool) -> Option<Self> {
+        if is_new {
+            // An error is that of whoever opens it then.
+            drop(OpenOptions::new().create(true).append(true).open(path));
+        }
+        Self::of(path)
+    }
+
     #[cfg(unix)]
     fn of(path: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt as _;
@@ -249,5 +265,44 @@ impl FileId {
     #[cfg(not(unix))]
     fn of(_: &Path) -> Option<Self> {
         Some(Self { device: 0, inode: 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::fs;
+
+    use super::*;
+    use crate::backend::ClaimId;
+
+    thread_local! {
+        /// Done once when a file was opened, before its name is looked at again.
+        static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    }
+
+    pub(super) fn while_it_is_opened() {
+        if let Some(done) = MEANWHILE.with_borrow_mut(Option::take) {
+            done();
+        }
+    }
+
+    /// Else this process would have the one for ever, and all others the other.
+    #[tokio::test]
+    async fn a_file_that_is_replaced_while_it_is_opened_is_not_taken_for_the_other() {
+        let folder = std::env::temp_dir().join(format!("lock-core-{}", ClaimId::random()));
+        fs::create_dir(&folder).unwrap();
+        let (path, other) = (folder.join("locks.db"), folder.join("other.db"));
+        let link = Link::new(SqliteConfig::file(&path).create(true), Home::shared().unwrap());
+        for is_new in [true, false] {
+            assert_eq!(path.exists(), !is_new);
+            fs::write(&other, "").unwrap();
+            let names = (other.clone(), path.clone());
+            MEANWHILE.set(Some(Box::new(move || fs::rename(names.0, names.1).unwrap())));
+            assert!(matches!(link.open().await, Err(Unserved::Busy)));
+            let open = link.open().await.expect("it is found as it is");
+            assert!(open.file.is_some() && open.file == FileId::of(&path));
+        }
+        fs::remove_dir_all(folder).unwrap();
     }
 }
