@@ -97,7 +97,7 @@ impl Execution {
     /// # Errors
     ///
     /// [`CommitError::Complete`] and [`CommitError::NotCommitted`]: neither the effect nor the record
-    /// is there. [`CommitError::Unknown`]: both are there or neither is.
+    /// is there, and a retry runs. [`CommitError::Unknown`]: both are there or neither is.
     ///
     /// # Cancel safety
     ///
@@ -108,7 +108,12 @@ impl Execution {
         mut tx: Transaction<'static, D>,
         outcome: impl Into<Outcome>,
     ) -> Result<(), CommitError> {
-        self.complete_in(&mut tx, outcome).await?;
+        if let Err(error) = self.complete_in(&mut tx, outcome).await {
+            // Nothing has happened: a retry is not told that nobody knows.
+            drop(tx);
+            drop(self.abort().await);
+            return Err(error.into());
+        }
         let Err(source) = tx.commit().await else {
             // The task may not hear it, which changes nothing of what is committed.
             drop(self.committed().await);

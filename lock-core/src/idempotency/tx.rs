@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use sqlx::{Pool, Transaction};
 
-use super::execution::Execution;
+use super::execution::{Execution, in_answer_time};
 use super::transaction_error::{CommitError, TxError};
 use crate::ground::lock;
 use crate::records::{BoxFuture, Outcome};
@@ -171,7 +171,8 @@ impl TxSeat {
         }
     }
 
-    /// Rolls back what the handler has written, and waits for it.
+    /// Rolls back what the handler has written, and waits for it, for 2.5 s at most. From then on that
+    /// goes on in the background.
     ///
     /// # Cancel safety
     ///
@@ -236,8 +237,12 @@ impl<D: RecordDialect> Ends for Transaction<'static, D> {
 
     fn roll_back(self: Box<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            if let Err(error) = self.rollback().await {
-                tracing::debug!(%error, "a transaction was rolled back with its connection");
+            match in_answer_time(self.rollback()).await {
+                Some(Ok(())) => {}
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "a transaction was rolled back with its connection");
+                }
+                None => tracing::debug!("a transaction is rolled back in the background"),
             }
         })
     }

@@ -1,12 +1,18 @@
 //! A commit whose answer is lost: the server has it, and the client hears nothing.
 
-use lock_core::idempotency::{CommitError, Idempotency};
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use axum::routing::post;
+use lock_core::idempotency::{CommitError, Idempotency, Tx, TxError};
 use lock_core::sql::SqlRecords;
-use sqlx::PgPool;
+use lock_tower::IdempotencyLayer;
 use sqlx::postgres::PgPoolOptions;
+use sqlx::{PgPool, Postgres};
 use tests::executions::{replay, run};
 use tests::proxy::{Action, Match, Proxy};
 use tests::wait::{eventually, within};
+use tower::ServiceExt as _;
 
 use crate::payments::{paid, pay};
 use crate::support::{SECRET, Shop};
@@ -106,4 +112,30 @@ async fn a_commit_of_which_nothing_can_be_learned_is_unknown_and_a_retry_is_told
         assert_eq!(links.shop.payments().await, 1, "{action:?}");
         eventually("no lock is held", || links.once.locks().stats().keys == 0).await;
     }
+}
+
+async fn refuse(mut tx: Tx<Postgres>) -> Result<StatusCode, TxError> {
+    pay(tx.open().await?).await;
+    Ok(StatusCode::UNPROCESSABLE_ENTITY)
+}
+
+/// The rollback is not answered, and its connection is not broken: the caller has the answer all the
+/// same, and a retry the record.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_that_is_not_answered_holds_up_neither_the_caller_nor_the_key() {
+    let links = Links::new().await;
+    let layer = IdempotencyLayer::new(links.once.clone()).global_scope();
+    let app = Router::new().route("/refuse", post(refuse)).route_layer(layer);
+    let app = app.with_state(links.pool.clone());
+    let rollback = Match::verb("QUERY").containing("ROLLBACK");
+    let trap = links.transactions.trap(rollback, Action::HoldReply);
+    for is_replay in [false, true] {
+        let request = Request::post("/refuse").header("idempotency-key", "k");
+        let request = request.body(Body::empty()).expect("a request");
+        let answer = within("an answer", app.clone().oneshot(request)).await.expect("an answer");
+        assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(answer.headers().contains_key("idempotent-replayed"), is_replay);
+    }
+    assert!(trap.has_sprung());
+    eventually("no lock is held", || links.once.locks().stats().keys == 0).await;
 }

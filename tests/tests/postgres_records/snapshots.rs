@@ -1,7 +1,7 @@
 //! Transactions of PostgreSQL that read from a snapshot, and those in which a statement has failed.
 
 use lock_core::LockClient;
-use lock_core::idempotency::{CommitError, CompleteInError};
+use lock_core::idempotency::{CommitError, CompleteInError, OnUnknown};
 use sqlx::Connection as _;
 use tests::executions::{replay, run};
 use tests::wait::{eventually, within};
@@ -75,7 +75,8 @@ async fn a_record_that_is_gone_is_stale_at_every_level() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_in_which_a_statement_has_failed_is_not_completed() {
     let shop = Shop::new().await;
-    let once = shop.process().await;
+    // It is known that nothing has happened, so a retry runs here as well.
+    let once = shop.process().await.with_on_unknown(OnUnknown::Refuse);
     let execution = run(&once, "k").await;
     let mut tx = shop.begin().await;
     pay(&mut tx).await;
@@ -85,6 +86,7 @@ async fn a_transaction_in_which_a_statement_has_failed_is_not_completed() {
     assert!(matches!(error, CommitError::Complete(CompleteInError::Database { .. })), "{error:?}");
     assert_eq!(shop.payments().await, 0);
     let retry = within("a retry", run(&once, "k")).await;
+    assert_eq!(retry.replaced(), None);
     let mut tx = shop.begin().await;
     pay(&mut tx).await;
     // A part of it that is undone takes nothing else along.
