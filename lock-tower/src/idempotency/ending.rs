@@ -11,7 +11,7 @@ use lock_core::futures::MultiLost;
 
 use super::config::Config;
 use super::headers::Replayed;
-use super::outcome::{Left, Said};
+use super::outcome::{Left, Said, grpc_status};
 use super::record::Stored;
 use super::running::Running;
 
@@ -37,7 +37,8 @@ impl Draft {
         body: Bytes,
         trailers: Option<&HeaderMap>,
     ) -> Left {
-        let said = self.said();
+        let fails = trailers.and_then(grpc_status).is_some_and(|code| code != 0);
+        let said = if fails { Said::Failed } else { self.said() };
         let Self { status, headers, replayed, .. } = self;
         let kept = trailers.map(|trailers| replayed.of(trailers));
         let trailers = kept.filter(|trailers| !trailers.is_empty());

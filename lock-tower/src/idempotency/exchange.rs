@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 use http_body::Body;
+use http_body_util::Limited;
 use lock_core::idempotency::{Begun, Scope};
 use tokio::time::timeout;
 use tower_service::Service;
@@ -113,7 +114,8 @@ where
     if usize::try_from(announced).map_or(true, |bytes| bytes > bytes_max) {
         return Err(Refusal::body_too_large(bytes_max));
     }
-    let whole = Whole::of(Metered::new(body, place), bytes_max);
+    // Its own bound comes first: a body that is too large for any place does not wait for one.
+    let whole = Whole::of(Metered::new(Limited::new(body, bytes_max), place), usize::MAX);
     let error = match timeout(config.request_wait, whole).await {
         Ok(Ok(read)) => return Ok(BufferedBody::buffered(read)),
         Ok(Err(error)) => error,

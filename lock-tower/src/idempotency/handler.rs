@@ -25,8 +25,8 @@ use crate::{BoxError, OnLost};
 enum Ran<R> {
     /// Nothing that a retry should be answered with.
     NotStored(Response<R>, Got),
-    /// A response without an end in sight, or of which nobody said whether it is to be stored: a
-    /// retry is not answered with it, and runs nothing.
+    /// A response without an end in sight, or of which nobody said whether it is to be stored, or that
+    /// is not to be and has a transaction: a retry is not answered with it, and runs nothing.
     Unkept(Response<R>),
     /// A response, as far as it fits its record.
     Read(response::Parts, Captured<R>),
@@ -79,6 +79,16 @@ where
             running.let_go(unsaid()).await;
             return Err(error);
         }
+    };
+    let ran = match ran {
+        // What it has written in its transaction is committed with a response that is no error.
+        Ran::NotStored(response, _)
+            if running.has_transaction()
+                && Said::of(response.status(), response.headers()) == Said::Done =>
+        {
+            Ran::Unkept(response)
+        }
+        ran => ran,
     };
     let (left, response) = match ran {
         Ran::NotStored(response, got) => {

@@ -94,6 +94,12 @@ async fn rule_6_a_request_over_its_bound_is_answered_with_413_before_it_is_read(
     // At the bound.
     let (body, _) = counted(10);
     assert_eq!(send(&app, request_of(body)).await.text, "ran");
+    // Found, where no more than that may be in memory at once.
+    let layer = once(&engine).request_bytes_max(10 * 1024).waiting_bytes_max(10 * 1024);
+    let app = runs.shop(layer, |_| "ran");
+    let request_of = |body| request("another").body(body).unwrap();
+    let (body, _) = counted(100);
+    send(&app, request_of(body)).await.assert_problem(413, "idempotency_body_too_large");
 }
 
 /// One byte that counts how many of its like are in memory.

@@ -1,15 +1,17 @@
 //! Handlers that take a `Tx`: their record is completed in their own transaction. The same in each
 //! database.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRef, State};
-use axum::http::{Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use http_body_util::{BodyExt as _, Empty};
 use lock_core::idempotency::{CommitError, Idempotency, IdempotencyError, Scope, Tx, TxError};
 use lock_tower::IdempotencyLayer;
 use sqlx::Pool;
@@ -50,7 +52,13 @@ impl Shop {
             .route("/undo", post(undo))
             .route("/leak", post(leak))
             .route("/stream", post(stream))
-            .route_layer(IdempotencyLayer::new(once).global_scope().required(false))
+            .route("/trailers", post(trailers))
+            .route_layer(IdempotencyLayer::new(once.clone()).global_scope().required(false))
+            .route(
+                "/unkept",
+                post(pay)
+                    .route_layer(IdempotencyLayer::new(once).global_scope().store_if(|_| false)),
+            )
             .route("/bare", post(pay))
             .with_state(self.clone())
     }
@@ -115,6 +123,15 @@ async fn stream(State(shop): State<Shop>, mut tx: Tx<Db>) -> Result<Response, Tx
     Ok(Body::from_stream(pieces).into_response())
 }
 
+/// As of gRPC: the status is told behind the head.
+async fn trailers(State(shop): State<Shop>, mut tx: Tx<Db>) -> Result<Response, TxError> {
+    shop.write(&mut tx).await?;
+    let mut failed = HeaderMap::new();
+    failed.insert("grpc-status", HeaderValue::from_static("9"));
+    let told = async { Some(Ok::<_, Infallible>(failed)) };
+    Ok(Body::new(Empty::<Bytes>::new().with_trailers(told)).into_response())
+}
+
 /// The status, whether it is a replay, and the body.
 async fn send(app: &Router, path: &str, key: Option<&str>) -> (StatusCode, bool, String) {
     let mut request = Request::post(path);
@@ -166,10 +183,28 @@ async fn what_a_handler_writes_that_answers_with_an_error_is_rolled_back() {
     }
     assert_eq!((shop.payments().await, shop.runs()), (0, 3));
     for replayed in [false, true] {
+        assert_eq!(
+            send(&app, "/trailers", Some("t")).await,
+            (StatusCode::OK, replayed, String::new())
+        );
+    }
+    assert_eq!((shop.payments().await, shop.runs()), (0, 4));
+    for replayed in [false, true] {
         let undone = send(&app, "/undo", Some("u")).await;
         assert_eq!(undone, (StatusCode::OK, replayed, "undone".to_owned()));
     }
-    assert_eq!((shop.payments().await, shop.runs()), (0, 4));
+    assert_eq!((shop.payments().await, shop.runs()), (0, 5));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_handler_writes_is_committed_with_a_response_that_is_not_stored() {
+    let (shop, once) = Shop::new().await;
+    let app = shop.app(once);
+    assert_eq!(send(&app, "/unkept", Some("k")).await.0, StatusCode::CREATED);
+    assert_eq!(shop.payments().await, 1);
+    let (status, _, body) = send(&app, "/unkept", Some("k")).await;
+    assert!(status == 409 && body.contains("idempotency_response_not_stored"), "{status} {body}");
+    assert_eq!((shop.payments().await, shop.runs()), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
