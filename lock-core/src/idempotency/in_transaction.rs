@@ -97,7 +97,8 @@ impl Execution {
     /// # Errors
     ///
     /// [`CommitError::Complete`] and [`CommitError::NotCommitted`]: neither the effect nor the record
-    /// is there, and a retry runs. [`CommitError::Unknown`]: both are there or neither is.
+    /// is there. A retry runs, or is given the outcome of whoever has taken over.
+    /// [`CommitError::Unknown`]: both are there or neither is.
     ///
     /// # Cancel safety
     ///

@@ -285,11 +285,12 @@ pub(super) fn claim(field: &str) -> Result<ClaimId, String> {
     Ok(ClaimId::from_bits(bits))
 }
 
+/// A time in microseconds, of which tokens are made.
 pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The same in milliseconds, as in the columns.
+/// A time in milliseconds, as in the columns.
 pub(super) fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -104,7 +104,8 @@ impl Names {
         self.with(":fence")
     }
 
-    /// The word of a claim that holds the lock for long: since when, and what for. Inspections make it of the lock's name, too.
+    /// The key of the word of a claim that holds the lock for long: since when, and what for. Inspections
+    /// make its name of the lock's, too.
     pub(in crate::redis) fn name_of(&self, claim: ClaimId) -> String {
         format!("{}:name:{claim}", self.lock())
     }
