@@ -134,6 +134,13 @@ impl Fault {
         self
     }
 
+    /// Makes it one that may pass by itself, as what is refused just now was had before.
+    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+    pub(crate) fn passing(mut self) -> Self {
+        self.kind = FaultKind::Transient;
+        self
+    }
+
     /// Adds the error behind it.
     #[must_use]
     pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {

@@ -59,7 +59,11 @@ const ANSWER_MARGIN: Duration = Duration::from_millis(500);
 /// The answer of a task, in the time that it has at most. The task may be in another runtime, and that
 /// one may be blocked; and the caller may have none.
 pub(super) async fn in_answer_time<A>(answer: impl Future<Output = A>) -> Option<A> {
-    let within = STORE_WITHIN + ANSWER_MARGIN;
+    in_time(STORE_WITHIN + ANSWER_MARGIN, answer).await
+}
+
+/// The answer, unless it takes longer than that, for a caller who may have no runtime.
+pub(super) async fn in_time<A>(within: Duration, answer: impl Future<Output = A>) -> Option<A> {
     if clock::runtime().is_some() {
         return tokio::time::timeout(within, answer).await.ok();
     }

@@ -4,14 +4,15 @@
 //! they are one: both are there, or neither is. The commit decides. The task is told of it, or finds
 //! out.
 
+use std::io;
 use std::time::Duration;
 
 use sqlx::Transaction;
 use tokio::sync::oneshot;
 
 use super::error::CompleteError;
-use super::execution::{Execution, Finish, in_answer_time};
-use super::repeat::{Repeat, STORE_WITHIN};
+use super::execution::{Execution, Finish, in_answer_time, in_time};
+use super::repeat::{Repeat, STORE_WITHIN, TRY_WITHIN};
 use super::single_flight::End;
 use super::task::Task;
 use super::transaction_error::{CommitError, CompleteInError};
@@ -19,7 +20,7 @@ use super::written::{InDoubt, Verdict};
 use crate::backend::{Fault, FaultKind};
 use crate::ground::{Plus as _, clock};
 use crate::records::{BoxFuture, Found, Outcome, Written};
-use crate::sql::{RecordDialect, complete_in};
+use crate::sql::{InTransactionError, RecordDialect, complete_in};
 
 /// How much sooner than the record's life is over its absence says nothing any more: the database
 /// counts in milliseconds, by another clock.
@@ -77,7 +78,8 @@ impl Execution {
     /// Keeps `outcome` in the transaction, commits it, and releases the lock: all of
     /// [`complete_in`](Self::complete_in), the commit and [`committed`](Self::committed).
     ///
-    /// A commit that was not answered is looked up by the record, within 2 s.
+    /// The record is written within 5 s, or the transaction is rolled back. A commit that is not
+    /// answered within 5 s is looked up by the record, within 2 s.
     ///
     /// `tx` is one of a pool. One that is begun on a connection may be a savepoint in another
     /// transaction, which would decide instead; for that there are
@@ -109,13 +111,15 @@ impl Execution {
         mut tx: Transaction<'static, D>,
         outcome: impl Into<Outcome>,
     ) -> Result<(), CommitError> {
-        if let Err(error) = self.complete_in(&mut tx, outcome).await {
+        let completed = in_time(TRY_WITHIN, self.complete_in(&mut tx, outcome)).await;
+        if let Err(error) = completed.unwrap_or_else(|| Err(self.late())) {
             // Nothing has happened: a retry is not told that nobody knows.
             drop(tx);
             drop(self.abort().await);
             return Err(error.into());
         }
-        let Err(source) = tx.commit().await else {
+        let committed = in_time(TRY_WITHIN, tx.commit()).await;
+        let Err(source) = committed.unwrap_or_else(|| Err(no_answer())) else {
             // The task may not hear it, which changes nothing of what is committed.
             drop(self.committed().await);
             return Ok(());
@@ -126,6 +130,11 @@ impl Execution {
             Some(false) => Err(CommitError::NotCommitted { id, source }),
             None => Err(CommitError::Unknown { id, source }),
         }
+    }
+
+    fn late(&self) -> CompleteInError {
+        let source = InTransactionError::Database { source: no_answer() };
+        CompleteInError::Database { id: self.id(), source }
     }
 
     /// Says that the transaction of [`complete_in`](Self::complete_in) is committed: duplicates that
@@ -169,6 +178,11 @@ impl Execution {
         }
         in_answer_time(answer).await?.ok()?.ok()
     }
+}
+
+fn no_answer() -> sqlx::Error {
+    let what = format!("the database did not answer within {TRY_WITHIN:?}");
+    sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, what))
 }
 
 impl Task {

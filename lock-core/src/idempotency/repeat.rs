@@ -20,7 +20,7 @@ const OUTCOME_PAUSES: Pauses = Pauses::new(Duration::from_millis(20), Duration::
 pub(super) const KEEP_COMPLETING: Duration = Duration::from_secs(10 * 60);
 
 /// How long one try with an outcome may take, whatever the store makes of its time.
-const TRY_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const TRY_WITHIN: Duration = Duration::from_secs(5);
 
 /// A try that took this much longer was interrupted: the process was stopped.
 const TRY_MARGIN: Duration = Duration::from_secs(1);

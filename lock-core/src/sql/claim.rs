@@ -1,7 +1,7 @@
 //! A claim on a key in a database.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::changes::{Ear, Hearing, Why};
 use super::dialect::{Ask, Dialect};
@@ -12,6 +12,7 @@ use crate::backend::register::Place;
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, Grant, Manner, Mode, Renewal, Terms, Withdrawal,
 };
+use crate::ground::clock;
 use crate::key::Key;
 
 /// A renewal is over within this share of its lease, and these bounds, so that there is time for
@@ -30,8 +31,9 @@ pub(super) struct LeaseClaim<D> {
     seen: Option<i64>,
     ear: Option<Ear>,
     stands: Stands,
-    /// The outcome of an attempt was not heard, and there was no grant since.
-    in_doubt: bool,
+    /// The outcome of an attempt was not heard, and there was no grant since. It may take the key
+    /// until then, also behind a withdrawal.
+    in_doubt: Option<Instant>,
     /// A change was told, and nothing was asked since.
     heard: bool,
     /// It was told that somebody who did not wait was refused the key.
@@ -80,7 +82,7 @@ impl<D: Dialect> LeaseClaim<D> {
             seen: None,
             ear: None,
             stands: Stands::New,
-            in_doubt: false,
+            in_doubt: None,
             heard: false,
             tried_told: false,
         }
@@ -153,16 +155,22 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         // The next attempt has to look, whatever becomes of this one.
         self.stands = Stands::Waiting;
         self.listen_before(Why::Waits);
-        let attempt = self.store.ask(Budget::of(REQUEST), |store, by| async move {
+        let budget = Budget::of(REQUEST);
+        let attempt = self.store.ask(budget, |store, by| async move {
             store.attempt(ask, place, manner, is_new, by).await
         });
-        // Nothing is heard where this is dropped, either.
-        let was_in_doubt = std::mem::replace(&mut self.in_doubt, true);
+        // Nothing is heard where this is dropped, either. Only the short way asks for no version, and
+        // so may come behind a withdrawal.
+        let until = if is_new { budget.by } else { clock::now() };
+        let was_in_doubt = self.in_doubt;
+        self.in_doubt = was_in_doubt.max(Some(until));
         let answer = attempt.await.inspect_err(|fault| {
-            self.in_doubt = was_in_doubt || !fault.is_unsent();
+            if fault.is_unsent() {
+                self.in_doubt = was_in_doubt;
+            }
         })?;
         let answer = self.answered(answer);
-        self.in_doubt = was_in_doubt && !matches!(answer, Attempt::Granted(_));
+        self.in_doubt = was_in_doubt.filter(|_| !matches!(answer, Attempt::Granted(_)));
         self.stands = match answer {
             Attempt::Granted(grant) => Stands::holding(grant),
             // One that stands in no line may find the key free.
@@ -246,10 +254,12 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         let is_alone = self.stands == Stands::Holding { wanted: false, handed_on: false };
         let may_be_short = is_plain(&self.place) && is_alone;
         let withdrawal = self.store.ask(Budget::of(REQUEST), |store, by| async move {
-            store.withdraw(key, claim, may_be_short, in_doubt, by).await
+            store.withdraw(key, claim, may_be_short, in_doubt.is_some(), by).await
         });
         let withdrawal = withdrawal.await?;
-        self.in_doubt = false;
+        if let Some(until) = self.in_doubt.take() {
+            self.store.clear_away(&self.ask, until);
+        }
         Ok(withdrawal)
     }
 }

@@ -207,6 +207,35 @@ impl<D: Dialect> Store<D> {
         Ok(self.turn(&key, Some(claim), writes, by, turn).await?.0)
     }
 
+    /// Withdraws a claim once more when nothing can arrive any more that it has sent. A statement
+    /// whose connection has ended may reach the server behind the withdrawal. By the short way it
+    /// takes the key then, and nobody knows.
+    pub(super) fn clear_away(self: &Arc<Self>, ask: &Ask, until: Instant) {
+        if clock::now() >= until {
+            return;
+        }
+        let (store, key, claim) = (self.clone(), ask.key.clone(), ask.claim);
+        let gone_by = until.plus(ask.lease);
+        let clearing = async move {
+            let (mut next, mut tries) = (until, 0);
+            // What cannot be cleared away ends with its lease.
+            while next < gone_by {
+                store.home.sleep_until(next).await;
+                let key = key.clone();
+                let withdraw = |store: Arc<Self>, by| async move {
+                    store.withdraw(key, claim, false, true, by).await
+                };
+                if store.ask(Budget::of(REQUEST), withdraw).await.is_ok() {
+                    return;
+                }
+                tries += 1;
+                next = clock::now().plus(LOOK_PAUSES.after(tries));
+            }
+        };
+        // Nobody waits for it.
+        drop(self.home.spawn(clearing));
+    }
+
     /// The leader of the election on a key.
     pub(super) async fn follow(
         &self,

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
@@ -88,10 +88,21 @@ async fn serve(mut client: TcpStream, target: SocketAddr, link: Link<'_>, before
             never = forever(read_frames(protocol, Direction::ToClient, from_server, down, read_down)) => never,
         }
     };
-    if end == End::Reset {
-        let _ = (client.set_zero_linger(), server.set_zero_linger());
-    } else {
-        let _ = (client.shutdown().await, server.shutdown().await);
+    match end {
+        End::Reset => {
+            let _ = (client.set_zero_linger(), server.set_zero_linger());
+        }
+        End::Closed => {
+            let _ = (client.shutdown().await, server.shutdown().await);
+        }
+        End::Orphan(request, slot) => {
+            let _ = client.shutdown().await;
+            drop(client);
+            slot.wait_for_release().await;
+            // The first bytes of its answer are those of what was done.
+            let _ = (server.write_all(&request).await, server.read(&mut [0]).await);
+            slot.arrive();
+        }
     }
 }
 

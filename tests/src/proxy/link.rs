@@ -14,10 +14,11 @@ use super::protocol::{Event, Protocol, Request};
 use super::trap::{Action, Slot};
 
 /// Why a connection ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Closed,
     Reset,
+    /// For the client; this is still to reach the server.
+    Orphan(Vec<u8>, Arc<Slot>),
 }
 
 /// The state that the two directions of one connection share.
@@ -64,6 +65,9 @@ impl<'a> Link<'a> {
             if let Some(slot) = &trap {
                 match slot.action {
                     Action::HoldRequest if self.sprung(slot) => slot.wait_for_release().await,
+                    Action::OrphanRequest if self.sprung(slot) => {
+                        return End::Orphan(frame.bytes, slot.clone());
+                    }
                     Action::DropRequest if self.sprung(slot) => return End::Closed,
                     _ => {}
                 }

@@ -79,6 +79,9 @@ pub enum Action {
     HoldRequest,
     /// The server carries it out; its reply, and what follows, waits until [`Trap::release`].
     HoldReply,
+    /// As [`HoldRequest`](Self::HoldRequest), and the client's end of the connection is cut: the
+    /// request reaches the server when the client knows of no connection any more.
+    OrphanRequest,
     /// It never reaches the server, and its connection is cut.
     DropRequest,
     /// The server carries it out, its reply never reaches the client, and its connection is cut.
@@ -122,6 +125,21 @@ impl Trap {
         *self.slot.stage.borrow() >= Stage::Sprung
     }
 
+    /// Waits until the server has answered an orphan that was let go.
+    ///
+    /// # Panics
+    ///
+    /// After [`PATIENCE`](crate::wait::PATIENCE).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn arrived(&self) {
+        let mut stage = self.slot.stage.subscribe();
+        let reached = within("an orphan", stage.wait_for(|stage| *stage >= Stage::Arrived)).await;
+        drop(reached.expect("the trap keeps its own sender"));
+    }
+
     /// Lets go what the trap holds, or what it will catch.
     pub fn release(&self) {
         self.slot.released.send_replace(true);
@@ -141,6 +159,8 @@ enum Stage {
     Armed,
     Taken,
     Sprung,
+    /// Of an orphan alone.
+    Arrived,
 }
 
 /// The proxy's side of a [`Trap`].
@@ -179,6 +199,11 @@ impl Slot {
     /// Tells the test. Returns false if the test has dropped its trap meanwhile.
     pub(super) fn spring(&self) -> bool {
         self.advance(Stage::Sprung)
+    }
+
+    /// Tells the test that the server has answered.
+    pub(super) fn arrive(&self) {
+        self.advance(Stage::Arrived);
     }
 
     pub(super) async fn wait_for_release(&self) {

@@ -14,12 +14,7 @@ async fn a_grant_that_is_asked_for_late_is_none() {
     // The row is there, or it is made.
     for key in ["new", "used"] {
         let proxy = Proxy::postgres(place.server.addr());
-        let url = format!(
-            "postgres://postgres:secret@{}/postgres?table={}&create=true&connections=1",
-            proxy.addr(),
-            place.table
-        );
-        let locks = connect(&url, ms(30_000)).await;
+        let locks = connect(&place.url_through(&proxy), ms(30_000)).await;
         // Its statements are prepared from then on.
         for key in ["other", "used"] {
             locks.lock(key).await.expect("a free key").release().await.expect("a release");
@@ -39,6 +34,35 @@ async fn a_grant_that_is_asked_for_late_is_none() {
         eventually("its sessions are gone", || place.server.sql(sessions).is_empty()).await;
         let held = format!("SELECT 1 FROM {}_status WHERE status = 'held'", place.table);
         assert!(place.server.sql(held).is_empty(), "{key} is held by nobody who knows");
+        let next = within("a free key", place.client().await.lock(key).acquire()).await;
+        next.expect("a free key").release().await.expect("a release");
+    }
+}
+
+/// The connection ends while such a statement is on its way, and it arrives behind its withdrawal,
+/// in time to take the key: that is given back.
+#[tokio::test]
+async fn a_grant_that_arrives_behind_its_withdrawal_is_given_back() {
+    let place = Place::new();
+    // The row is there, or it is made.
+    for key in ["new", "used"] {
+        let proxy = Proxy::postgres(place.server.addr());
+        let locks = connect(&place.url_through(&proxy), ms(30_000)).await;
+        // Its statements are prepared from then on.
+        for key in ["other", "used"] {
+            locks.lock(key).await.expect("a free key").release().await.expect("a release");
+        }
+        let taking = Match::verb("BIND").containing(key).containing("pid=");
+        let trap = proxy.trap(taking, Action::OrphanRequest);
+        let options = once().with_lease(ms(300_000));
+        let error = locks.lock(key).options(options).try_acquire().await.expect_err("it is cut");
+        assert!(trap.has_sprung(), "{error:?}");
+        eventually("it is withdrawn", || locks.stats().keys == 0).await;
+        trap.release();
+        trap.arrived().await;
+        let held = format!("SELECT 1 FROM {}_status WHERE status = 'held'", place.table);
+        eventually("nobody holds it", || place.server.sql(&*held).is_empty()).await;
+        // Nor does anybody take it from then on.
         let next = within("a free key", place.client().await.lock(key).acquire()).await;
         next.expect("a free key").release().await.expect("a release");
     }

@@ -9,6 +9,7 @@ use sqlx::postgres::PgConnection;
 use tests::database::Shared;
 pub(crate) use tests::database::{database_error, once, refused};
 use tests::postgres::PostgresServer;
+use tests::proxy::Proxy;
 pub(crate) use tests::support::*;
 
 /// A table on the server that the tests of this binary share.
@@ -44,6 +45,14 @@ impl Place {
     /// The URL of one that is made.
     pub(crate) fn new_url(&self) -> String {
         self.url() + "&create=true"
+    }
+
+    /// The same over a proxy, by one connection.
+    pub(crate) fn url_through(&self, proxy: &Proxy) -> String {
+        let (addr, table) = (proxy.addr(), &self.table);
+        format!(
+            "postgres://postgres:secret@{addr}/postgres?table={table}&create=true&connections=1"
+        )
     }
 
     pub(crate) async fn client(&self) -> LockClient {

@@ -4,13 +4,14 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use axum::routing::post;
+use futures_util::future::join_all;
 use lock_core::idempotency::{CommitError, Idempotency, Tx, TxError};
 use lock_core::sql::SqlRecords;
 use lock_tower::IdempotencyLayer;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgPool, Postgres};
-use tests::executions::{replay, run};
-use tests::proxy::{Action, Match, Proxy};
+use tests::executions::{begin, replay, run};
+use tests::proxy::{Action, Match, Proxy, Trap};
 use tests::wait::{eventually, within};
 use tower::ServiceExt as _;
 
@@ -138,4 +139,46 @@ async fn a_rollback_that_is_not_answered_holds_up_neither_the_caller_nor_the_key
     }
     assert!(trap.has_sprung());
     eventually("no lock is held", || links.once.locks().stats().keys == 0).await;
+}
+
+/// Neither the statement that completes the record nor the commit is answered, and no connection
+/// breaks: the caller is told, and what became of it is found out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_is_not_answered_holds_up_neither_the_caller_nor_the_key() {
+    let completes = Match::verb("BIND").containing(paid());
+    for (of, action, is_paid) in
+        [(completes, Action::HoldRequest, false), (commit(), Action::HoldReply, true)]
+    {
+        let links = Links::new().await;
+        let execution = run(&links.once, "k").await;
+        let mut tx = links.pool.begin().await.expect("a transaction");
+        pay(&mut tx).await;
+        let trap = links.transactions.trap(of, action);
+        let end = within("an answer", execution.commit(tx, paid())).await;
+        assert!(trap.has_sprung());
+        assert_eq!(end.is_ok(), is_paid, "{end:?}");
+        assert!(is_paid || matches!(end, Err(CommitError::Complete(_))), "{end:?}");
+        // The server has the transaction still, until its connection ends.
+        links.transactions.cut();
+        eventually("no lock is held", || links.once.locks().stats().keys == 0).await;
+        if is_paid {
+            assert_eq!(replay(&links.once, "k").await, paid());
+        } else {
+            drop(within("a retry", run(&links.once, "k")).await);
+        }
+        assert_eq!(links.shop.payments().await, i64::from(is_paid));
+    }
+}
+
+/// Statements that are not answered, on connections that do not break, use up no pool.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_whose_statement_was_given_up_gives_its_place_to_another() {
+    let links = Links::new().await;
+    let traps = [(); 4].map(|()| links.records.trap(Match::verb("BIND"), Action::HoldReply));
+    let asked = ["0", "1", "2", "3"].map(|key| begin(&links.once, key));
+    for answer in join_all(asked).await {
+        answer.expect_err("nothing is answered");
+    }
+    assert!(traps.iter().all(Trap::has_sprung));
+    drop(run(&links.once, "k").await);
 }

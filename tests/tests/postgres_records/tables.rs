@@ -196,3 +196,22 @@ async fn connections_to_a_server_that_takes_no_writes_any_more_are_not_kept() {
     every("RESET default_transaction_read_only");
     drop(run(&once, "other").await);
 }
+
+/// A login that is not let in any more, as while a password is replaced: what has happened is kept as
+/// soon as it is let in again, and does not run twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outcome_outlives_a_login_that_is_not_let_in_for_a_while() {
+    let shop = Shop::new().await;
+    let once = shop.process().await;
+    let execution = run(&once, "k").await;
+    let name = &shop.name;
+    shop.server.sql(format!("ALTER ROLE {name} NOLOGIN"));
+    shop.server.sql(format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{name}'"
+    ));
+    let error =
+        within("an answer", execution.complete("paid".into())).await.expect_err("no connection");
+    assert!(format!("{error:?}").contains("Login"), "{error:?}");
+    shop.server.sql(format!("ALTER ROLE {name} LOGIN"));
+    assert_eq!(within("its outcome", replay(&once, "k")).await, "paid");
+}

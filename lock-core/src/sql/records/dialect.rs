@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use sqlx::pool::PoolConnection;
 use sqlx::{Pool, Transaction};
 
 use crate::backend::Fault;
@@ -52,6 +53,13 @@ pub trait RecordDialect: Runs {
     /// A few connections of our own to the database of this pool.
     #[doc(hidden)]
     fn own_pool(pool: &Pool<Self>) -> Result<Pool<Self>, Fault>;
+
+    /// Ends a connection whose statement was given up: its server may not answer over it any more.
+    #[doc(hidden)]
+    fn given_up(connection: PoolConnection<Self>) {
+        // Its place is free at once.
+        drop(connection.detach());
+    }
 
     /// Begins a transaction that is known to write.
     #[doc(hidden)]

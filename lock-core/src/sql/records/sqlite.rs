@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
@@ -49,6 +50,11 @@ impl RecordDialect for Sqlite {
             "DELETE FROM {table} WHERE rowid IN \
              (SELECT rowid FROM {table} WHERE until <= {now} ORDER BY until LIMIT ?)"
         )
+    }
+
+    fn given_up(connection: PoolConnection<Self>) {
+        // It comes back as soon as the statement has ended. A database in memory would be gone.
+        drop(connection);
     }
 
     async fn begin(pool: &SqlitePool) -> Result<Transaction<'static, Self>, sqlx::Error> {

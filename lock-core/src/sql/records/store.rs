@@ -4,8 +4,10 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use scopeguard::{ScopeGuard, guard};
 use sqlx::pool::PoolConnection;
 use sqlx::{Database, Pool};
 
@@ -37,17 +39,24 @@ pub(super) struct Kept<D: Database> {
     pub(super) table: TableName,
     place: RecordTable,
     sweeps: Arc<Sweeps>,
+    /// There was a connection. Whatever keeps another one from being made may pass: a password that
+    /// is replaced, descriptors that are used up.
+    was_open: AtomicBool,
 }
+
+/// A connection while it runs a statement. Where that is given up, a server may not answer over it
+/// any more, and a pool would wait for that without a bound.
+type InUse<D> = ScopeGuard<PoolConnection<D>, fn(PoolConnection<D>)>;
 
 impl<D: RecordDialect> Kept<D> {
     pub(super) fn new(pool: Pool<D>, table: TableName) -> Self {
         let place = RecordTable::new(D::NAME, table.to_string());
-        Self { pool, table, place, sweeps: Arc::default() }
+        Self { pool, table, place, sweeps: Arc::default(), was_open: AtomicBool::new(false) }
     }
 
     /// Makes the table, or looks whether that which is there will do.
     pub(super) async fn prepare(&self, makes: bool) -> Result<(), Fault> {
-        let prepare = |mut connection: PoolConnection<D>| async move {
+        let prepare = |mut connection: InUse<D>| async move {
             let statements = if makes { D::record_table(&self.table) } else { Vec::new() };
             let (table, columns) = (self.table.to_string(), COLUMNS.join(", "));
             let seen = match make::<D>(&mut connection, statements, &table, &columns).await {
@@ -66,7 +75,7 @@ impl<D: RecordDialect> Kept<D> {
 
     /// Removes rows whose life is over, at most so many.
     pub(super) async fn sweep(&self, rows_max: u32) -> Result<u64, Fault> {
-        let sweep = |mut connection: PoolConnection<D>| async move {
+        let sweep = |mut connection: InUse<D>| async move {
             let most = Value::from(i64::from(rows_max));
             let swept = D::run(&mut connection, D::sweep_records(&self.table), vec![most]).await;
             (connection, swept)
@@ -104,7 +113,7 @@ impl<D: RecordDialect> Kept<D> {
             };
             let (answer, next) = machine(row.as_ref(), now);
             let Some(next) = &next else { return Ok(answer) };
-            let swap = |mut connection: PoolConnection<D>| async move {
+            let swap = |mut connection: InUse<D>| async move {
                 let table = &self.table;
                 let done = verbs::swap::<D>(&mut connection, table, id, version, next).await;
                 (connection, done)
@@ -120,17 +129,22 @@ impl<D: RecordDialect> Kept<D> {
     ///
     /// A connection to a server that takes no writes any more is closed, as behind a failover the
     /// next one leads to another server. All that were open may be such.
-    async fn patiently<T, F>(&self, statement: impl Fn(PoolConnection<D>) -> F) -> Result<T, Fault>
+    async fn patiently<T, F>(&self, statement: impl Fn(InUse<D>) -> F) -> Result<T, Fault>
     where
-        F: Future<Output = (PoolConnection<D>, Result<T, sqlx::Error>)>,
+        F: Future<Output = (InUse<D>, Result<T, sqlx::Error>)>,
     {
         let mut open_before = self.pool.size();
         loop {
             let (connection, error) = match self.pool.acquire().await {
-                Ok(connection) => match statement(connection).await {
-                    (_, Ok(answer)) => return Ok(answer),
-                    (connection, Err(error)) => (Some(connection), error),
-                },
+                Ok(connection) => {
+                    self.was_open.store(true, Ordering::Relaxed);
+                    let (in_use, answer) = statement(guard(connection, D::given_up)).await;
+                    let connection = ScopeGuard::into_inner(in_use);
+                    match answer {
+                        Ok(answer) => return Ok(answer),
+                        Err(error) => (Some(connection), error),
+                    }
+                }
                 Err(error) => (None, error),
             };
             match (D::fault_of(&self.pool, &self.table, error), connection) {
@@ -143,6 +157,9 @@ impl<D: RecordDialect> Kept<D> {
                     }
                     open_before -= 1;
                     continue;
+                }
+                ((fault, _), None) if self.was_open.load(Ordering::Relaxed) => {
+                    return Err(fault.passing());
                 }
                 ((fault, _), _) => return Err(fault),
             }
@@ -198,7 +215,7 @@ impl<D: RecordDialect> RecordStore for Arc<Kept<D>> {
     ) -> BoxFuture<'a, Result<Written, Fault>> {
         let ttl = ttl.min(RECORD_TTL_MAX);
         Box::pin(self.bounded(async move {
-            let complete = |mut connection: PoolConnection<D>| async move {
+            let complete = |mut connection: InUse<D>| async move {
                 let (table, place) = (&self.table, (id, token));
                 let done = verbs::complete::<D>(&mut connection, table, place, outcome, ttl).await;
                 (connection, done)

@@ -67,8 +67,8 @@ where
 }
 
 /// A statement that was sent once may have run, whatever its second try says.
-fn unsent_unless(may_have_run: bool, error: DatabaseError) -> Fault {
-    let fault = Fault::from(error);
+fn unsent_unless(may_have_run: bool, fault: impl Into<Fault>) -> Fault {
+    let fault = fault.into();
     if may_have_run { fault } else { fault.unsent() }
 }
 
@@ -100,7 +100,7 @@ impl<S: Server> Link<S> {
                 .pool
                 .lend(Lane::here(), by)
                 .await
-                .map_err(|error| unsent_unless(may_have_run, error))?;
+                .map_err(|fault| unsent_unless(may_have_run, fault))?;
             let Some(mut used) = lent.take() else { continue };
             let (was_used, asked) = (used.answered.is_some(), clock::now());
             let Ok(answer) = self.home.timeout_at(by, work(&mut used.session)).await else {

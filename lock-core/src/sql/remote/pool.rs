@@ -8,6 +8,7 @@
 //! it does not answer: no request finds that out. One is kept for renewals, as rows that others
 //! keep locked may keep all the others.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use tokio::task::AbortHandle;
 
 use super::server::Server;
 use super::unserved::Unserved;
+use crate::backend::Fault;
 use crate::backend::io::Home;
 use crate::ground::{Plus as _, clock, lock};
 use crate::sql::fault::DatabaseError;
@@ -46,6 +48,9 @@ pub(super) struct Pool<S: Server> {
     others: Arc<Semaphore>,
     /// The one that answered last is at the end.
     idle: Mutex<Vec<Used<S::Session>>>,
+    /// There was a connection. Whatever keeps another one from being made may pass: a password that
+    /// is replaced, descriptors that are used up.
+    was_open: AtomicBool,
 }
 
 /// A connection, and when it answered last; `None` of a new one.
@@ -76,15 +81,19 @@ impl<S: Server> Pool<S> {
         let most = usize::try_from(server.connections()).unwrap_or(1);
         let free = Arc::new(Semaphore::new(most));
         let others = Arc::new(Semaphore::new(most.saturating_sub(1).max(1)));
-        Self { server, home, free, others, idle: Mutex::default() }
+        let was_open = AtomicBool::new(false);
+        Self { server, home, free, others, idle: Mutex::default(), was_open }
     }
 
     /// A connection, by then at the latest.
-    pub(super) async fn lend(
-        self: &Arc<Self>,
-        lane: Lane,
-        by: Instant,
-    ) -> Result<Lent<S>, DatabaseError> {
+    pub(super) async fn lend(self: &Arc<Self>, lane: Lane, by: Instant) -> Result<Lent<S>, Fault> {
+        self.lent(lane, by).await.map_err(|error| {
+            let fault = Fault::from(error);
+            if self.was_open.load(Ordering::Relaxed) { fault.passing() } else { fault }
+        })
+    }
+
+    async fn lent(self: &Arc<Self>, lane: Lane, by: Instant) -> Result<Lent<S>, DatabaseError> {
         loop {
             let place = self.home.timeout_at(by, self.place(lane));
             let Ok(Some(place)) = place.await else {
@@ -192,6 +201,7 @@ async fn connect<S: Server>(pool: Arc<Pool<S>>, place: Room) -> Result<Lent<S>, 
         return Err(Unserved::Gone(pool.late()));
     };
     let session = Some(Used { session: opened?, answered: None });
+    pool.was_open.store(true, Ordering::Relaxed);
     Ok(Lent { pool, session, _place: place })
 }
 
@@ -227,6 +237,7 @@ mod tests {
         opened: AtomicU32,
         pings: AtomicU32,
         is_silent: AtomicBool,
+        lets_nobody_in: AtomicBool,
     }
 
     impl Server for Fake {
@@ -242,6 +253,10 @@ mod tests {
         }
 
         async fn open(&self) -> Result<u32, Unserved> {
+            if self.lets_nobody_in.load(Ordering::SeqCst) {
+                let (server, what) = (self.place(), "a password is wrong".to_owned());
+                return Err(Unserved::Refused(DatabaseError::Login { server, what }));
+            }
             Ok(self.opened.fetch_add(1, Ordering::SeqCst))
         }
 
@@ -317,6 +332,21 @@ mod tests {
         }
         assert_eq!(used(&pool).await, 1, "one that is forgotten meets no request");
         ends(kept).await;
+    }
+
+    /// A withdrawal that is refused is not tried again, and would leave the key held.
+    #[tokio::test]
+    async fn what_keeps_out_a_login_that_was_let_in_before_may_pass() {
+        let pool = pool();
+        let refusal = async || pool.lend(Lane::Others, soon()).await.expect_err("nobody gets in");
+        pool.server.lets_nobody_in.store(true, Ordering::SeqCst);
+        assert!(!refusal().await.is_transient());
+        pool.server.lets_nobody_in.store(false, Ordering::SeqCst);
+        let lent = pool.lend(Lane::Others, soon()).await.expect("a connection");
+        pool.server.lets_nobody_in.store(true, Ordering::SeqCst);
+        let fault = refusal().await;
+        assert!(fault.is_transient() && fault.to_string().contains("password"), "{fault}");
+        drop(lent);
     }
 
     #[tokio::test]
