@@ -74,7 +74,7 @@ use crate::target::{Form, Target};
 ///
 /// | option | value | default |
 /// |---|---|---|
-/// | `key` | what is locked, see below | the function's path, if it has no parameters |
+/// | `key` | what is locked, see below | the module and the name of the function, if it has no parameters |
 /// | `keys` | `[..]` of keys, or an expression that iterates over them | |
 /// | `client` | an expression: a `LockClient`, or an `Option`, `&` or `Arc` of one | see below |
 /// | `shared` | a word without a value: the body runs beside others who share the lock, see below | the client's, exclusive |
@@ -118,7 +118,8 @@ use crate::target::{Form, Target};
 /// # Sharing
 ///
 /// A body is alone under its lock, unless the function says one of these. Both are about the key,
-/// over all functions and processes, and whoever waits is served in the order of arrival.
+/// over all functions and processes. Whoever waits in one process is served in the order of arrival,
+/// and processes among each other as the client's fairness says.
 /// - `shared`: bodies of functions that share the key run at once, and a function that does not say
 ///   so is the writer: `#[distributed_lock(key = "doc:{id}", shared)]` reads what
 ///   `#[distributed_lock(key = "doc:{id}")]` writes.

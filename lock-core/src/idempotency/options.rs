@@ -199,6 +199,13 @@ pub enum BeginRejection {
         "no idempotency client: name one with `client = …` or call `Idempotency::install_global`"
     )]
     NoClient,
+    /// The transaction of the call is that of an execution around it, or of an earlier call, and
+    /// would not end with this one.
+    #[error(
+        "the transaction of this call ends with another execution: give the call one of its own, as \
+         with `Tx::of`, or complete the outer execution alone"
+    )]
+    Transaction,
 }
 
 #[cfg(test)]

@@ -85,6 +85,16 @@ pub enum CommitError {
         /// The record.
         id: RecordId,
     },
+    /// Work in it was stopped in the middle, as by the loss of a lock inside, whatever was returned
+    /// for it. It was rolled back, and the execution has left no outcome.
+    #[error(
+        "work in the transaction of idempotency record {id} was stopped in the middle, so it was \
+         rolled back"
+    )]
+    Cut {
+        /// The record.
+        id: RecordId,
+    },
     /// There was no transaction, and the record could not be written by itself.
     #[error(transparent)]
     Record(#[from] CompleteError),
@@ -107,7 +117,10 @@ impl CommitError {
         match self {
             Self::Complete(error) => error.is_stale(),
             Self::Record(error) => error.is_stale(),
-            Self::Kept { .. } | Self::NotCommitted { .. } | Self::Unknown { .. } => false,
+            Self::Kept { .. }
+            | Self::Cut { .. }
+            | Self::NotCommitted { .. }
+            | Self::Unknown { .. } => false,
         }
     }
 
@@ -128,6 +141,13 @@ pub enum TxError {
          and require a key, or name it in `#[idempotent(tx = ..)]`"
     )]
     Unseated,
+    /// The execution has another one, which is open or has been written in: it is completed in one
+    /// alone.
+    #[error(
+        "the execution has another transaction already, and is committed with one alone: take one \
+         `Tx`, and work in that"
+    )]
+    Second,
     /// The database has not begun one.
     #[error("no transaction was begun: {0}")]
     Database(#[from] sqlx::Error),

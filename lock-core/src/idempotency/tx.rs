@@ -4,6 +4,7 @@ use std::fmt;
 use std::mem;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use scopeguard::{ScopeGuard, guard};
 use sqlx::{Pool, Transaction};
 
 use super::execution::{Execution, in_answer_time};
@@ -22,7 +23,7 @@ use crate::sql::RecordDialect;
 /// |---|---|---|
 /// | returned what is kept | is committed with the record | is completed in it |
 /// | returned an error, kept or not | is rolled back | as without a transaction |
-/// | panicked, was cut, lost its lock | is rolled back | as without a transaction |
+/// | panicked, was cut, lost its lock | is rolled back, whatever was answered for it | as without a transaction, or left without an outcome |
 ///
 /// A database keeps locks for as long as a transaction is open, and SQLite lets nobody else write. So
 /// do slow work before you open it, above all requests to others.
@@ -30,6 +31,9 @@ use crate::sql::RecordDialect;
 /// In PostgreSQL a statement that fails ends the transaction in effect. A handler that goes on
 /// without it, and returns what is kept, is not committed: it works in a savepoint (sqlx's `begin` on
 /// the transaction), or returns the error.
+///
+/// An execution has one transaction. Where several arguments or extractors are a `Tx`, one of them
+/// can be opened.
 pub struct Tx<D: RecordDialect> {
     pool: Pool<D>,
     open: Option<Transaction<'static, D>>,
@@ -47,8 +51,8 @@ impl<D: RecordDialect> Tx<D> {
     ///
     /// # Errors
     ///
-    /// [`TxError::Unseated`] where nobody would commit it, and [`TxError::Database`] where the
-    /// database or the pool has none.
+    /// [`TxError::Unseated`] where nobody would commit it, [`TxError::Second`] where the execution
+    /// has another one already, and [`TxError::Database`] where the database or the pool has none.
     ///
     /// # Cancel safety
     ///
@@ -58,8 +62,12 @@ impl<D: RecordDialect> Tx<D> {
         match &mut self.open {
             Some(tx) => Ok(tx),
             closed => {
+                if !seat.reserve() {
+                    return Err(TxError::Second);
+                }
+                let reserved = guard(seat, |seat| drop(seat.set(State::None)));
                 let tx = D::begin(&self.pool).await?;
-                drop(seat.set(State::Out));
+                ScopeGuard::into_inner(reserved);
                 Ok(closed.insert(tx))
             }
         }
@@ -83,10 +91,10 @@ impl<D: RecordDialect> Tx<D> {
         tx.rollback().await
     }
 
-    /// Takes a seat, from which whoever has the execution ends this. The first one counts.
-    pub fn take_seat(&self, seat: TxSeat) {
-        // One that is there already is that of an outer execution, which would commit too early.
-        drop(self.seat.set(seat));
+    /// Takes a seat, from which whoever has the execution ends this. `false` where it has one
+    /// already, which is that of another execution and stays.
+    pub fn take_seat(&self, seat: TxSeat) -> bool {
+        self.seat.set(seat).is_ok()
     }
 }
 
@@ -182,6 +190,17 @@ impl TxSeat {
         if let State::Back(tx) = before {
             tx.roll_back().await;
         }
+    }
+
+    /// Takes it for a transaction that is about to begin, unless there is another: the execution can
+    /// be completed in one alone, and what the other has written would be lost.
+    fn reserve(&self) -> bool {
+        let mut state = lock(&self.0);
+        let is_free = matches!(&*state, State::None);
+        if is_free {
+            *state = State::Out;
+        }
+        is_free
     }
 
     fn set(&self, state: State) -> State {

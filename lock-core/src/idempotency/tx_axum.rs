@@ -31,13 +31,14 @@ where
     ) -> impl Future<Output = Result<Self, Infallible>> + Send {
         let tx = Self::of(&Pool::from_ref(state));
         if let Some(seat) = parts.extensions.get::<TxSeat>() {
+            // It is new, and has none yet.
             tx.take_seat(seat.clone());
         }
         ready(Ok(tx))
     }
 }
 
-/// 500 where nobody would commit, and 503 where the database has no transaction.
+/// 500 where nobody would commit or there are two, and 503 where the database has no transaction.
 impl IntoResponse for TxError {
     fn into_response(self) -> Response {
         tracing::error!("{self}");
@@ -46,6 +47,11 @@ impl IntoResponse for TxError {
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "idempotency_misconfigured",
                 "this handler runs under no idempotency key",
+            ),
+            Self::Second => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "idempotency_misconfigured",
+                "this handler works in two transactions",
             ),
             Self::Database(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,

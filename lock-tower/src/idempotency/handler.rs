@@ -34,6 +34,19 @@ enum Ran<R> {
     Flowing(response::Parts, Reading<R>),
 }
 
+impl<R> Ran<R> {
+    fn said(&self) -> Said {
+        match self {
+            Self::NotStored(response, _) | Self::Unkept(response) => Said::by(response),
+            Self::Read(head, _) | Self::Flowing(head, _) => Said::of(head.status, &head.headers),
+        }
+    }
+
+    fn is_cut(&self) -> bool {
+        matches!(self, Self::NotStored(_, Got::InPart))
+    }
+}
+
 /// Runs the handler and answers its caller. As long as it runs, others of its record are
 /// duplicates by its `place`.
 ///
@@ -80,12 +93,17 @@ where
             return Err(error);
         }
     };
+    let (was_cut, has_transaction) =
+        (watch.has_seen_one() || ran.is_cut(), running.has_transaction());
+    if was_cut && has_transaction && ran.said() == Said::Done {
+        // Half of it would be committed: whatever was answered for it, it did not come to its end.
+        tracing::warn!("a handler was stopped in its transaction, which is rolled back");
+        running.let_go(Got::InPart).await;
+        return Ok(answer(Refusal::not_committed()));
+    }
     let ran = match ran {
         // What it has written in its transaction is committed with a response that is no error.
-        Ran::NotStored(response, _)
-            if running.has_transaction()
-                && Said::of(response.status(), response.headers()) == Said::Done =>
-        {
+        Ran::NotStored(response, _) if has_transaction && Said::by(&response) == Said::Done => {
             Ran::Unkept(response)
         }
         ran => ran,
@@ -96,7 +114,7 @@ where
             return Ok(response.map(IdempotencyBody::untouched));
         }
         Ran::Unkept(response) => {
-            let said = Said::of(response.status(), response.headers());
+            let said = Said::by(&response);
             let left = running.complete_without_payload(said).await;
             (left, response.map(IdempotencyBody::untouched))
         }

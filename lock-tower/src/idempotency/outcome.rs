@@ -40,6 +40,10 @@ pub(super) enum Said {
 }
 
 impl Said {
+    pub(super) fn by<R>(response: &Response<R>) -> Self {
+        Self::of(response.status(), response.headers())
+    }
+
     pub(super) fn of(status: StatusCode, headers: &HeaderMap) -> Self {
         let failed = status.is_client_error()
             || status.is_server_error()

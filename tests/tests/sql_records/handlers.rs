@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -13,7 +14,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http_body_util::{BodyExt as _, Empty};
 use lock_core::idempotency::{CommitError, Idempotency, IdempotencyError, Scope, Tx, TxError};
-use lock_tower::IdempotencyLayer;
+use lock_core::{AcquireError, LockClient};
+use lock_tower::key::fixed;
+use lock_tower::{IdempotencyLayer, LockLayer};
 use sqlx::Pool;
 use tower::ServiceExt as _;
 
@@ -23,6 +26,7 @@ use crate::support::{self, Db};
 #[derive(Clone)]
 struct Shop {
     pool: Pool<Db>,
+    once: Idempotency,
     runs: Arc<AtomicUsize>,
     /// The commit is refused, for a reference that is broken.
     breaks: Arc<AtomicBool>,
@@ -40,11 +44,15 @@ impl Shop {
         let place = support::Shop::new().await;
         let (once, pool) = (place.process().await, place.pool.clone());
         let (runs, breaks) = Default::default();
-        let shop = Self { pool, runs, breaks, _place: Arc::new(place) };
+        let shop = Self { pool, once: once.clone(), runs, breaks, _place: Arc::new(place) };
         (shop, once)
     }
 
     fn app(&self, once: Idempotency) -> Router {
+        // It takes a lock away from its handler, and says yes in its place.
+        let yielding = LockLayer::new(LockClient::memory()).hold_limit(Duration::from_secs(2));
+        let yielding = yielding.on_busy(|_| (StatusCode::ACCEPTED, "later").into_response());
+        let yielding = yielding.key(fixed("account"));
         Router::new()
             .route("/pay", post(pay))
             .route("/refuse", post(refuse))
@@ -53,6 +61,9 @@ impl Shop {
             .route("/leak", post(leak))
             .route("/stream", post(stream))
             .route("/trailers", post(trailers))
+            .route("/two", post(two))
+            .route("/within", post(within_another))
+            .route("/cut", post(cut).route_layer(yielding))
             .route_layer(IdempotencyLayer::new(once.clone()).global_scope().required(false))
             .route(
                 "/unkept",
@@ -121,6 +132,29 @@ async fn stream(State(shop): State<Shop>, mut tx: Tx<Db>) -> Result<Response, Tx
         Ok::<_, std::io::Error>("paid")
     });
     Ok(Body::from_stream(pieces).into_response())
+}
+
+async fn two(State(shop): State<Shop>, mut a: Tx<Db>, mut b: Tx<Db>) -> Result<Response, TxError> {
+    shop.write(&mut a).await?;
+    shop.write(&mut b).await?;
+    Ok(StatusCode::CREATED.into_response())
+}
+
+/// The second try answers with what the function came to.
+async fn within_another(State(shop): State<Shop>, tx: Tx<Db>) -> Response {
+    match charge(shop.once.clone(), shop.clone(), tx, 7, false).await {
+        Ok(_) if shop.runs() < 2 => StatusCode::BAD_GATEWAY.into_response(),
+        Ok(charged) => charged.into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn cut(State(shop): State<Shop>, mut tx: Tx<Db>) -> Result<Response, TxError> {
+    shop.write(&mut tx).await?;
+    if shop.runs() == 1 {
+        std::future::pending::<()>().await;
+    }
+    Ok("paid".into_response())
 }
 
 /// As of gRPC: the status is told behind the head.
@@ -235,6 +269,31 @@ async fn a_transaction_that_nobody_would_commit_is_none() {
     assert_eq!(shop.payments().await, 0);
 }
 
+/// What one of them has written would be lost, as the record is completed in the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_execution_has_one_transaction() {
+    let (shop, once) = Shop::new().await;
+    let app = shop.app(once);
+    for path in ["/two", "/within"] {
+        let (status, _, body) = send(&app, path, Some(path)).await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{path}: {body}");
+        assert_eq!(shop.payments().await, 0, "{path}");
+    }
+    // The function did not begin.
+    assert_eq!(shop.runs(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_handler_has_written_that_was_cut_is_rolled_back_whatever_is_answered_for_it() {
+    let (shop, once) = Shop::new().await;
+    let app = shop.app(once);
+    let (status, _, body) = send(&app, "/cut", Some("c")).await;
+    assert!(status == 503 && body.contains("idempotency_not_committed"), "{status} {body}");
+    assert_eq!((shop.payments().await, shop.runs()), (0, 1));
+    assert_eq!(send(&app, "/cut", Some("c")).await, (StatusCode::OK, false, "paid".to_owned()));
+    assert_eq!((shop.payments().await, shop.runs()), (1, 2));
+}
+
 #[derive(Debug, thiserror::Error)]
 enum PayError {
     #[error(transparent)]
@@ -260,6 +319,47 @@ async fn charge(
         return Err(PayError::Refused);
     }
     Ok(format!("charged {order}"))
+}
+
+#[derive(Debug, thiserror::Error)]
+enum HalfError {
+    #[error(transparent)]
+    Lock(#[from] AcquireError),
+    #[error(transparent)]
+    Tx(#[from] TxError),
+}
+
+/// A lock inside is lost in the middle, and the function makes a value of that.
+#[lock_core::idempotent(key = "{order}", scope = global, client = once, tx = tx)]
+async fn shrug(once: Idempotency, shop: Shop, tx: Tx<Db>, order: u32) -> Result<String, PayError> {
+    Ok(match half(once.locks(), &shop, tx).await {
+        Ok(()) => format!("charged {order}"),
+        Err(_) => format!("will charge {order}"),
+    })
+}
+
+#[lock_core::distributed_lock(key = "half", client = locks, hold = "2s")]
+async fn half(locks: &LockClient, shop: &Shop, mut tx: Tx<Db>) -> Result<(), HalfError> {
+    shop.write(&mut tx).await?;
+    if shop.runs() == 1 {
+        std::future::pending::<()>().await;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_was_made_of_a_cut_commits_nothing() {
+    let (shop, once) = Shop::new().await;
+    let call = async || shrug(once.clone(), shop.clone(), Tx::of(&shop.pool), 1).await;
+    match call().await {
+        Err(PayError::Idempotency(IdempotencyError::NotCommitted(error))) => {
+            assert!(matches!(*error, CommitError::Cut { .. }), "{error:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(shop.payments().await, 0);
+    assert_eq!(call().await.expect("a charge"), "charged 1");
+    assert_eq!((shop.payments().await, shop.runs()), (1, 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -36,6 +36,8 @@ pub struct Call {
 struct End {
     #[cfg(feature = "sql")]
     seat: Option<TxSeat>,
+    /// That transaction ends with another execution, so nothing may run.
+    is_anothers: bool,
 }
 
 impl Call {
@@ -78,8 +80,8 @@ impl Call {
     #[cfg(feature = "sql")]
     pub fn tx<D: RecordDialect>(mut self, tx: &Tx<D>) -> Self {
         let seat = TxSeat::new();
-        tx.take_seat(seat.clone());
-        self.end = End { seat: Some(seat) };
+        let is_anothers = !tx.take_seat(seat.clone());
+        self.end = End { seat: Some(seat), is_anothers };
         self
     }
 
@@ -91,6 +93,9 @@ impl Call {
     async fn begin(self) -> Result<(Begun, End), IdempotencyError> {
         let no_client = || BeginError::from(BeginRejection::NoClient);
         let client = self.client.ok_or_else(no_client)?;
+        if self.end.is_anothers {
+            return Err(BeginError::from(BeginRejection::Transaction).into());
+        }
         let (scope, key) = (self.scope?, self.key?);
         let fingerprint =
             self.fingerprint.map_err(|reason| IdempotencyError::Fingerprint { reason })?;
@@ -167,6 +172,17 @@ impl End {
         keep: Keep,
         watch: &CutWatch,
     ) -> Result<(), IdempotencyError> {
+        #[cfg(feature = "sql")]
+        if let Some(seat) = self.seat.as_ref().filter(|seat| seat.is_taken())
+            && matches!(keep, Keep::Payload(_) | Keep::WithoutPayload)
+            && watch.has_seen_one()
+        {
+            // Half of it would be committed, whatever the function made of that.
+            seat.roll_back().await;
+            let id = execution.id();
+            execution.leave();
+            return Err(IdempotencyError::NotCommitted(Arc::new(CommitError::Cut { id })));
+        }
         match keep {
             Keep::Payload(payload) => return self.keep(execution, Outcome::Payload(payload)).await,
             Keep::WithoutPayload => return self.keep(execution, Outcome::WithoutPayload).await,
