@@ -112,3 +112,21 @@ async fn never_more_are_in_line_than_they_say_who_come_and_go_at_once() -> Test 
     assert_eq!(locks.stats().waiters, 0);
     Ok(())
 }
+
+/// A task may wait in several futures at once, and is to be woken for each of them but the one that
+/// it is about to look at.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_releases_and_waits_at_once_is_woken_for_what_it_waits_for() -> Test {
+    let locks = LockClient::memory();
+    let writer = locks.lock("k").await?;
+    let both = async { tokio::join!(locks.lock("k").shared().acquire(), writer.release()) };
+    let (reader, released) = tokio::time::timeout(secs(60), both).await?;
+    released?;
+    // The other way round: one who has waited longest, and whose driver another one polls.
+    let reader = reader?;
+    let both = async { tokio::join!(locks.lock("k").acquire(), reader.release()) };
+    let (writer, released) = tokio::time::timeout(secs(60), both).await?;
+    released?;
+    writer?.release().await?;
+    Ok(())
+}

@@ -162,3 +162,50 @@ async fn a_release_with_a_waiter_in_line_needs_no_store() -> Test {
     stage.is_clean(secs(1)).await;
     Ok(())
 }
+
+/// Permits of one key are given up beside each other: each has its own bound.
+#[tokio::test(start_paused = true)]
+async fn two_releases_of_one_key_are_both_answered_within_two_seconds() -> Test {
+    for act in [Act::Never, Act::Stuck] {
+        let stage = Stage::new();
+        stage.script.always(Verb::Withdraw, act);
+        let permit = || stage.locks.lock("k").permits(2).lease(secs(60));
+        let (first, second) = (permit().await?, permit().await?);
+        let begun = Instant::now();
+        let first = tokio::spawn(first.release());
+        sleep(ms(500)).await;
+        let second = tokio::spawn(second.release());
+        assert!(first.await?.unwrap_err().is_unavailable());
+        assert!(begun.elapsed() <= secs(2) + ms(2), "{act:?}: after {:?}", begun.elapsed());
+        assert!(second.await?.unwrap_err().is_unavailable());
+        assert!(begun.elapsed() <= ms(2_502), "{act:?}: after {:?}", begun.elapsed());
+        stage.script.heal();
+        stage.is_clean(secs(60)).await;
+    }
+    Ok(())
+}
+
+/// The withdrawal is polled by whoever releases, and by a conductor that is a task of another
+/// runtime, which ends in the middle.
+#[test]
+fn a_release_goes_on_when_the_runtime_of_another_ends() -> Test {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let (first, second) = (runtime()?, runtime()?);
+    let stage = Stage::new();
+    let other = first.block_on(stage.locks.lock("other").acquire())?;
+    let guard = second.block_on(stage.locks.lock("k").acquire())?;
+    stage.script.always(Verb::Withdraw, Act::Stuck);
+    let mut releasing = Box::pin(guard.release());
+    second.block_on(async {
+        assert!(futures_util::poll!(&mut releasing).is_pending());
+    });
+    drop(first);
+    stage.script.heal();
+    let answer = second.block_on(releasing);
+    assert!(answer.is_ok(), "{answer:?}");
+    second.block_on(async {
+        drop(other);
+        stage.is_clean(secs(9)).await;
+        Ok(())
+    })
+}

@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 use super::terms;
 use crate::backend::{Fault, Mode};
 use crate::engine::hold::{Door, Hold, LockGuard, LockScope, Lost, Reentry};
-use crate::engine::key::{KeyCell, Opens, Shared, unserved};
+use crate::engine::key::{Drives, KeyCell, Opens, Shared, unserved};
 use crate::engine::observe;
 use crate::error::{
     AcquireError, BlockedBy, ClosedError, NotReplicatedError, OverloadBound, OverloadedError,
@@ -450,7 +450,7 @@ impl Acquire {
     ) -> (Verdict, Instant) {
         loop {
             let now = since.take().unwrap_or_else(clock::now);
-            cell.drive(Some(cx.waker()), Some(now));
+            cell.drive(Drives::Seat(seat), Some(now));
             let verdict = cell.cohort().poll(seat, now, |waker| waker.clone_from(cx.waker()));
             let Verdict::Waiting = verdict else { return (verdict, now) };
             if timer.is_none()

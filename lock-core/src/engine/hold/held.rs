@@ -121,6 +121,6 @@ mod tests {
     fn a_hundred_thousand_held_keys_are_small() {
         // A held key has a cell, a guard, and about 400 bytes of its claim and of tables.
         let (cell, guard) = (size_of::<KeyCell>(), size_of::<Hold>());
-        assert!(cell <= 544 && guard <= 56, "{cell} and {guard} bytes");
+        assert!(cell <= 568 && guard <= 56, "{cell} and {guard} bytes");
     }
 }

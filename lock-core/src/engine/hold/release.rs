@@ -10,7 +10,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
-use crate::engine::key::{KeyCell, RELEASE_WITHIN, Releaser};
+use crate::engine::key::{Drives, KeyCell, RELEASE_WITHIN, Releaser, gone};
 use crate::ground::{Plus as _, clock};
 use crate::proto::ReleaseAnswer;
 
@@ -43,8 +43,8 @@ impl<'a> Releasing<'a> {
     fn look(&mut self, cx: &mut Context<'_>) -> Option<ReleaseAnswer> {
         match Pin::new(&mut self.answer).poll(cx) {
             Poll::Ready(answer) => {
-                // Without an answer the driver is gone, and the hold with it.
-                Some(answer.unwrap_or(ReleaseAnswer::NotHeld))
+                // Without an answer the driver is gone, and the withdrawal may have been sent.
+                Some(answer.unwrap_or_else(|_| ReleaseAnswer::Unknown(gone())))
             }
             Poll::Pending => None,
         }
@@ -59,9 +59,9 @@ impl Future for Releasing<'_> {
         loop {
             let (token, until) = (this.token, this.since.plus(RELEASE_WITHIN));
             let mut releasing = this.cell.releasing();
-            match &mut *releasing {
-                Some(releaser) if releaser.token == token => releaser.waker.clone_from(cx.waker()),
-                _ => *releasing = Some(Releaser { token, waker: cx.waker().clone(), until }),
+            match releasing.iter_mut().find(|releaser| releaser.token == token) {
+                Some(releaser) => releaser.waker.clone_from(cx.waker()),
+                None => releasing.push(Releaser { token, waker: cx.waker().clone(), until }),
             }
             drop(releasing);
             // The answer that this very poll brings need not wake its task.
@@ -69,7 +69,7 @@ impl Future for Releasing<'_> {
             if !is_first && let Some(answer) = this.look(&mut Context::from_waker(Waker::noop())) {
                 return Poll::Ready(Some(answer));
             }
-            this.cell.drive(Some(cx.waker()), is_first.then_some(this.since));
+            this.cell.drive(Drives::Releaser, is_first.then_some(this.since));
             // From here on whoever else polls the driver wakes it with the answer.
             this.is_awaited = true;
             if let Some(answer) = this.look(cx) {
@@ -91,8 +91,12 @@ impl Future for Releasing<'_> {
 
 impl Drop for Releasing<'_> {
     fn drop(&mut self) {
-        let is_mine = |releaser: &mut Releaser| releaser.token == self.token;
-        drop(self.cell.releasing().take_if(is_mine));
+        let mut releasing = self.cell.releasing();
+        let mine = releasing.iter().position(|releaser| releaser.token == self.token);
+        let mine = mine.map(|at| releasing.swap_remove(at));
+        // A waker may do anything, so the mutex is not held over its end.
+        drop(releasing);
+        drop(mine);
         self.cell.nudge();
     }
 }

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use futures_util::task::{ArcWake, waker_ref};
+use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::task::coop;
 
@@ -25,7 +26,7 @@ use crate::engine::observe;
 use crate::error::{LossReason, LostError};
 use crate::ground::{Plus as _, background, clock, lock};
 use crate::key::Key;
-use crate::proto::{Ask, Cohort, Effects, Entry};
+use crate::proto::{Ask, Cohort, Effects, Entry, SeatId};
 use crate::token::FencingToken;
 use crate::view::{BusyHold, BusyKey};
 
@@ -42,12 +43,13 @@ pub(crate) struct KeyCell {
     driver: Mutex<Option<Driver<KeyCell>>>,
     opens: Opens,
     baton: Baton,
-    /// The waker of who was granted the key while the driver was polled: told when that is over.
-    granted: Mutex<Option<Waker>>,
+    /// The seat that was granted the key while the driver was polled, and its waker: told when that
+    /// is over.
+    granted: Mutex<Option<(SeatId, Waker)>>,
     /// Wakes whoever was granted the key.
     handed: Handed,
-    /// The release that waits for the store, the latest.
-    releasing: Mutex<Option<Releaser>>,
+    /// The releases that wait for the store: permits are given up beside each other.
+    releasing: Mutex<Releasers>,
     /// When the conductor looks here next, see [`Kept::watched`].
     watched: AtomicU64,
     pub(in crate::engine) shared: Arc<Shared>,
@@ -62,6 +64,21 @@ pub(in crate::engine) struct Releaser {
     pub(in crate::engine) until: Instant,
 }
 
+/// Who polls the driver of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::engine) enum Drives {
+    /// The conductor, or one who goes.
+    Nobody,
+    /// A caller that waits for the end of its release.
+    Releaser,
+    /// A caller that waits in this seat, and looks at it next: it need not be woken for that. The
+    /// task alone would not tell, as it may wait in several seats.
+    Seat(SeatId),
+}
+
+/// Few keys have more than one.
+pub(in crate::engine) type Releasers = SmallVec<[Releaser; 1]>;
+
 impl KeyCell {
     pub(in crate::engine) fn new(key: Key, opens: Opens, hash: u64, shared: Arc<Shared>) -> Self {
         Self {
@@ -73,7 +90,7 @@ impl KeyCell {
             baton: Baton::default(),
             granted: Mutex::new(None),
             handed: Handed::default(),
-            releasing: Mutex::new(None),
+            releasing: Mutex::default(),
             watched: AtomicU64::new(NEVER),
             shared,
         }
@@ -135,7 +152,7 @@ impl KeyCell {
 
     /// Does what the cohort left to do outside its mutex. The driver is the caller's to poll.
     pub(in crate::engine) fn apply(self: &Arc<Self>, mut fx: KeyEffects) {
-        if let Some(waker) = fx.wake.take() {
+        if let Some((_, waker)) = fx.wake.take() {
             self.handed.wake(waker);
         }
         self.apply_driven(fx);
@@ -155,7 +172,7 @@ impl KeyCell {
             return;
         }
         if self.shared.conductor.is_inline() {
-            self.drive(None, None);
+            self.drive(Drives::Nobody, None);
         } else {
             self.tell();
         }
@@ -168,7 +185,7 @@ impl KeyCell {
         if background::is_here() {
             return self.shared.conductor.take_on(self);
         }
-        let releaser = lock(&self.releasing).as_ref().map(|releaser| releaser.waker.clone());
+        let releaser = lock(&self.releasing).last().map(|releaser| releaser.waker.clone());
         let Some(waker) = releaser.or_else(|| self.cohort().head_waker()) else {
             return self.shared.conductor.take_on(self);
         };
@@ -182,15 +199,11 @@ impl KeyCell {
         }
     }
 
-    /// Polls the driver, if there is something to poll for and nobody who does. `own` is the waker
-    /// of the caller's task, which need not be told what it is about to see. `now` is what the
+    /// Polls the driver, if there is something to poll for and nobody who does. `now` is what the
     /// caller has just read of the clock.
-    pub(in crate::engine) fn drive(
-        self: &Arc<Self>,
-        own: Option<&Waker>,
-        mut now: Option<Instant>,
-    ) {
-        if own.is_some() {
+    pub(in crate::engine) fn drive(self: &Arc<Self>, by: Drives, mut now: Option<Instant>) {
+        let is_caller = by != Drives::Nobody;
+        if is_caller {
             self.baton.comes();
         }
         if !self.baton.take() {
@@ -200,7 +213,7 @@ impl KeyCell {
         let is_inside = background::is_here() || clock::runtime().is_some();
         let runtime = match is_inside {
             true => None,
-            false => self.shared.conductor.runtime(own.is_some()),
+            false => self.shared.conductor.runtime(is_caller),
         };
         let _entered = runtime.as_ref().map(Handle::enter);
         let waker = waker_ref(self);
@@ -242,7 +255,7 @@ impl KeyCell {
         }
         // A waker may do anything, so the mutex is not held over it.
         let granted = lock(&self.granted).take();
-        if let Some(waker) = granted.filter(|waker| !own.is_some_and(|own| own.will_wake(waker))) {
+        if let Some((_, waker)) = granted.filter(|(seat, _)| by != Drives::Seat(*seat)) {
             self.handed.wake(waker);
         }
     }
@@ -251,8 +264,8 @@ impl KeyCell {
         self.baton.is_grown_up()
     }
 
-    /// A release waits for the store, until then; gives its waker back at the end of its polls.
-    pub(in crate::engine) fn releasing(&self) -> MutexGuard<'_, Option<Releaser>> {
+    /// The releases that wait for the store, each until it is told or dropped.
+    pub(in crate::engine) fn releasing(&self) -> MutexGuard<'_, Releasers> {
         lock(&self.releasing)
     }
 
@@ -345,12 +358,15 @@ impl Kept for KeyCell {
     }
 
     fn look(self: &Arc<Self>, now: Instant) {
-        let late = lock(&self.releasing).take_if(|releaser| releaser.until <= now);
-        if let Some(late) = late {
-            foreign::wake(late.waker);
+        let mut late = Releasers::new();
+        let mut releasing = lock(&self.releasing);
+        while let Some(at) = releasing.iter().position(|releaser| releaser.until <= now) {
+            late.push(releasing.swap_remove(at));
         }
+        drop(releasing);
+        late.into_iter().for_each(|late| foreign::wake(late.waker));
         self.baton.wake();
-        self.drive(None, Some(now));
+        self.drive(Drives::Nobody, Some(now));
     }
 
     fn grows_up(&self) {
@@ -373,8 +389,11 @@ impl Kept for KeyCell {
         self.baton.wake();
         let wakers = self.cohort().wakers();
         wakers.into_iter().for_each(foreign::wake);
-        // Nobody would poll the rest of a key that nobody here wants or holds any more.
-        if self.cohort().is_forsaken() {
+        let releasers: Vec<_> = self.releasing().iter().map(|it| it.waker.clone()).collect();
+        let is_released = releasers.is_empty();
+        releasers.into_iter().for_each(foreign::wake);
+        // Nobody would poll the rest of a key that nobody here wants, holds or gives back any more.
+        if is_released && self.cohort().is_forsaken() {
             let driver = lock(&self.driver).take();
             if driver.is_some() {
                 self.orphaned(driver::gone());
@@ -423,8 +442,8 @@ impl Host for KeyCell {
         if fx.poke || fx.spawn {
             self.baton.wake();
         }
-        let earlier = fx.wake.and_then(|waker| lock(&self.granted).replace(waker));
-        earlier.into_iter().for_each(foreign::wake);
+        let earlier = fx.wake.and_then(|granted| lock(&self.granted).replace(granted));
+        earlier.into_iter().for_each(|(_, waker)| foreign::wake(waker));
         fx.wake_more.into_iter().for_each(foreign::wake);
         if let Some((reply, answer)) = fx.reply {
             // The releasing task may be gone; the release is done all the same.
@@ -442,7 +461,7 @@ impl Host for KeyCell {
     }
 
     fn rests(self: &Arc<Self>, now: Instant, until: Option<Instant>) {
-        let released = lock(&self.releasing).as_ref().map(|releaser| releaser.until);
+        let released = lock(&self.releasing).iter().map(|releaser| releaser.until).min();
         let until = until.into_iter().chain(released).min();
         let conductor = &self.shared.conductor;
         if self.is_grown_up() {

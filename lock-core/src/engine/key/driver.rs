@@ -32,7 +32,7 @@ impl<K> fmt::Debug for Driver<K> {
 }
 
 /// Why a key is served no more.
-pub(super) fn gone() -> Fault {
+pub(in crate::engine) fn gone() -> Fault {
     let why = "what served this lock is gone: it panicked, or its runtime has ended";
     Fault::new(FaultKind::Transient, why)
 }

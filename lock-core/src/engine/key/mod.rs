@@ -20,8 +20,9 @@ mod opens;
 mod shared;
 
 pub(crate) use cell::Shared;
-pub(in crate::engine) use cell::{KeyCell, Releaser, unserved};
+pub(in crate::engine) use cell::{Drives, KeyCell, Releaser, unserved};
 pub use closed::Closed;
+pub(in crate::engine) use driver::gone;
 pub(in crate::engine) use host::{KeyCohort, KeyEffects};
 pub(crate) use leave::RELEASE_WITHIN;
 pub(in crate::engine) use opens::Opens;

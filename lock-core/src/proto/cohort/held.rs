@@ -300,7 +300,7 @@ impl<W, R> Cohort<W, R> {
             further = held.hold(token, &seat.ask, now);
             let over = SeatState::Over(Verdict::Granted(token));
             if let SeatState::Waiting(waker) = std::mem::replace(&mut seat.state, over) {
-                fx.wake_more.extend(fx.wake.replace(waker));
+                fx.wake_more.extend(fx.wake.replace((id, waker)).map(|(_, earlier)| earlier));
             }
             fx.poke |= seat.ask.hold_limit.is_some() || held.refresh == Refresh::Due;
             held.ask_for_tokens(wanting.saturating_sub(asking), &seat.ask, fx);

@@ -207,8 +207,8 @@ pub(crate) enum Step<R> {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Effects<W, R> {
-    /// The task that was granted the lock.
-    pub(crate) wake: Option<W>,
+    /// The seat that was granted the lock, and its task.
+    pub(crate) wake: Option<(SeatId, W)>,
     /// Tasks whose wait or hold is over.
     pub(crate) wake_more: Vec<W>,
     /// A release that is done.

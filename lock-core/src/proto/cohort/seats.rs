@@ -252,9 +252,11 @@ impl<W, R> Cohort<W, R> {
         self.line.is_empty() || self.opened() > 1 || self.is_claim_wanted()
     }
 
-    /// Ends one try by its own clock: its driver may be on a runtime that stands still.
+    /// Ends one try by its own clock: its driver may be on a runtime that stands still. A try that
+    /// is over already, as another thread has granted it, stays what it is.
     pub(crate) fn expire(&mut self, seat: SeatId, fx: &mut Effects<W, R>) {
-        let Some(Seat { entered, ask, .. }) = self.line.get(seat) else { return };
+        let waits = |seat: &&Seat<W>| matches!(seat.state, SeatState::Waiting(_));
+        let Some(Seat { entered, ask, .. }) = self.line.get(seat).filter(waits) else { return };
         let verdict = self.expiry(*entered, ask.terms.mode);
         let was_head = self.line.head() == Some(seat);
         self.count().timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));

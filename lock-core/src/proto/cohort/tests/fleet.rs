@@ -88,7 +88,7 @@ impl Fleet {
         let process = &mut self.processes[at];
         process.is_driven |= fx.spawn;
         process.is_poked |= fx.poke || fx.spawn;
-        for name in fx.wake.into_iter().chain(fx.wake_more) {
+        for name in fx.wake.into_iter().map(|(_, name)| name).chain(fx.wake_more) {
             let at = process.waiting.iter().position(|(other, ..)| *other == name);
             let (_, seat, mode) = process.waiting.remove(at.expect("one who waits"));
             process.told.push((seat, mode));

@@ -99,6 +99,20 @@ fn who_waits_can_end_its_wait_by_its_own_clock() {
     world.finish();
 }
 
+/// Another thread may grant the key between the last look of one who waits and the end of its wait.
+#[test]
+fn a_grant_is_not_taken_back_by_a_clock() {
+    let mut world = held(100, false, 1, 64, ms(20));
+    let (_, seat, _) = world.waiting[0];
+    world.release(0);
+    let mut fx = Effects::none();
+    world.cohort.expire(seat, &mut fx);
+    world.apply(fx);
+    assert!(matches!(world.read(0), Verdict::Granted(_)));
+    assert_eq!(world.cohort.counters().timeouts, 0);
+    world.finish();
+}
+
 #[test]
 fn those_who_wait_when_a_client_is_closed_are_told_and_who_comes_later_as_well() {
     let mut world = held(100, false, 2, 64, ms(20));

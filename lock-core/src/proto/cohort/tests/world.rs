@@ -180,7 +180,7 @@ impl World {
                 readers.push(ask);
             }
         }
-        if let Some(next) = fx.wake {
+        if let Some((_, next)) = fx.wake {
             let (name, seat, ask) = self.waiting.pop_front().expect("somebody in line was granted");
             assert_eq!(name, next, "the longest waiting is next");
             self.told.push((name, seat));
@@ -426,7 +426,9 @@ impl World {
         let due = self.now >= held.clock.renew_at() || stale;
         // Or it asks whether the others want the key still, for whose sake somebody here waits.
         let asks = self.pushed || (self.wanted.is_some() && !self.waiting.is_empty());
-        let due = due || held.outlasts_its_lease();
+        // Or whether the hold is there still: it was not renewed while it rested.
+        let is_in_doubt = held.standing == Standing::Unconfirmed;
+        let due = due || held.outlasts_its_lease() || is_in_doubt;
         assert!(due || !self.spent || asks, "a renewal for tokens that will not come");
         self.pushed = false;
     }
