@@ -259,7 +259,7 @@ pub fn distributed_lock(
 /// | `on_unknown` | `"reexecute"` or `"refuse"`: a call that was stopped, or whose process died, before its end | the client's, `"reexecute"` |
 /// | `guard` | the name under which the body sees its lock, with the fencing token | |
 /// | `tx` | the argument that is a `lock_core::idempotency::Tx`: an `Ok` is kept in that transaction and committed with it, an `Err` rolls it back (features `sqlite`, `postgres` and `mysql` of lock-core) | |
-/// | `name` | what the function is called in the fingerprint, at most 128 bytes | the function's path |
+/// | `name` | what the function is called in the fingerprint, at most 128 bytes | the function's path; of a method, mandatory |
 /// | `crate` | the path of lock-core, where it is re-exported | `::lock_core` |
 ///
 /// Keys and scopes are written as the keys of [`distributed_lock`](macro@distributed_lock):
@@ -269,6 +269,12 @@ pub fn distributed_lock(
 /// The function's name is part of the fingerprint: two functions with one key are a mismatch and no
 /// mix-up. A function that is renamed and must know its old keys says `name`. Fingerprinted values
 /// are compared as JSON: give none whose order changes from call to call, as that of a `HashMap`.
+///
+/// The path that stands for `name` has the module and the function, as a macro sees nothing around
+/// the function. So what has a receiver, or says `Self`, must say `name`, as `"Shop::pay"`. Any
+/// other two functions of one name in one module are one function without it: two in `impl` blocks
+/// that say neither, or two inside of other functions. A method that a trait provides, and a generic
+/// function, is one for all types: what tells them apart belongs in `key` or `fingerprint`.
 ///
 /// # A scheduled job
 ///

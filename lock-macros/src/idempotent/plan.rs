@@ -6,6 +6,7 @@ use syn::{Expr, ExprLit, Lit, LitStr, Path};
 use super::rules;
 use crate::args::Args;
 use crate::duration::{self, Time};
+use crate::self_name::OwnType;
 use crate::target::{Returns, Target};
 use crate::valid::{self, Client, Errors, Key};
 
@@ -22,7 +23,7 @@ pub(super) struct Plan {
     pub(super) guard: Option<Ident>,
     /// The argument that is a transaction.
     pub(super) tx: Option<Ident>,
-    /// The function's path where it is not given.
+    /// The function's path where it is not given, which is none of a method.
     pub(super) name: Option<LitStr>,
 }
 
@@ -57,6 +58,11 @@ struct Options {
 
 pub(super) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
     let mut errors = Errors::default();
+    let associated =
+        target.is_associated() || args.given.iter().any(|given| OwnType::is_said_in(&given.value));
+    if associated && !args.say("name") {
+        errors.add(syn::Error::new_spanned(&target.function.sig.ident, rules::NAME_MISSING));
+    }
     let options = sort(args, target, &mut errors);
     let missing = |text| Err(syn::Error::new(Span::call_site(), text));
     let key = match options.key {

@@ -19,6 +19,9 @@ pub(super) const KEY_MISSING: &str =
     "say which calls are the same: `key = \"{request_id}\"`, of what the caller sends";
 pub(super) const SCOPE_MISSING: &str = "say whose keys they are: `scope = \"tenant:{tenant}\"`, \
      so that none is given what was kept for another; if all share their keys, `scope = global`";
+pub(super) const NAME_MISSING: &str = "a method says what it is called: `name = \"Shop::pay\"`. The \
+     attribute does not see the type, so another method of this name in this module would be given \
+     this one's values";
 pub(super) const ON_UNKNOWN: &str = "`on_unknown` is \"reexecute\" (a call whose outcome is \
      unknown runs again; the default) or \"refuse\" (it does not)";
 pub(super) const RETURNS_OPAQUE: &str = "#[idempotent] keeps the function's value, so its type \

@@ -87,6 +87,11 @@ pub(super) fn take_locals(
     }
 }
 
+/// Whether the signature has the lifetime that async_trait adds to each.
+pub(super) fn is_marked(sig: &Signature) -> bool {
+    sig.generics.lifetimes().any(|param| param.lifetime.ident == "async_trait")
+}
+
 /// Whether async_trait made up the name: `__self`, or `__arg1` for an argument with a pattern.
 pub(super) fn is_made_up(name: &Ident) -> bool {
     let name = name.to_string();

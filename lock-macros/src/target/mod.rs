@@ -15,6 +15,7 @@ use syn::{Block, FnArg, GenericParam, Item, ItemFn, Pat, Signature, Type};
 
 pub(crate) use self::names::Binding;
 pub(crate) use self::returns::Returns;
+use crate::self_name::OwnType;
 use crate::{rules, self_name};
 
 /// The function and what was found out about it.
@@ -144,6 +145,14 @@ impl Target {
         let boxed = matches!(self.shape, Shape::Boxed { .. });
         let arguments = self.bindings.iter().map(|binding| &binding.name);
         arguments.chain(&self.constants).filter(move |name| !(boxed && boxed::is_made_up(name)))
+    }
+
+    /// Whether the function belongs to a type or trait, as far as it says so itself. A macro sees
+    /// nothing around it.
+    pub(crate) fn is_associated(&self) -> bool {
+        self.receiver.is_some()
+            || boxed::is_marked(&self.function.sig)
+            || OwnType::is_said_by(&self.function)
     }
 
     /// Whether the body can tell one call from another.

@@ -1,6 +1,6 @@
 #![allow(unused)]
 
-use lock_core::idempotency::{Idempotency, IdempotencyError};
+use lock_core::idempotency::{Idempotency, IdempotencyError, Scope};
 use lock_core::idempotent;
 
 type Outcome<T> = Result<T, IdempotencyError>;
@@ -65,5 +65,52 @@ fn not_async() -> Outcome<()> {
 
 #[idempotent(key = "k", scope = global)]
 struct NoFunction;
+
+struct Shop {
+    once: Idempotency,
+}
+
+impl Shop {
+    #[idempotent(key = "k", scope = global, client = self.once)]
+    async fn method(&self) -> Outcome<()> {
+        Ok(())
+    }
+
+    #[idempotent(key = "k", scope = global)]
+    async fn of_its_type() -> Outcome<()> {
+        Self::fallible()
+    }
+
+    #[idempotent(key = "k", scope = Self::scope())]
+    async fn by_option() -> Outcome<()> {
+        Ok(())
+    }
+
+    #[idempotent(key = "k", scope = global, client = self.once, name = 1)]
+    async fn with_another_name(&self) -> Outcome<()> {
+        Ok(())
+    }
+
+    fn scope() -> Scope {
+        Scope::Global
+    }
+
+    fn fallible() -> Outcome<()> {
+        Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+trait Pays {
+    async fn pay(id: u64) -> Outcome<()>;
+}
+
+#[async_trait::async_trait]
+impl Pays for Shop {
+    #[idempotent(key = "{id}", scope = global)]
+    async fn pay(id: u64) -> Outcome<()> {
+        Ok(())
+    }
+}
 
 fn main() {}

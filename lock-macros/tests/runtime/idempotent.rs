@@ -366,7 +366,10 @@ trait Pays {
 }
 
 impl Pays for Shop {
-    #[idempotent(key = "{request}", scope = global, client = self.once, fingerprint = (self.name()))]
+    #[idempotent(
+        key = "{request}", scope = global, client = self.once, fingerprint = (self.name()),
+        name = "Pays::pay"
+    )]
     async fn pay(&self, request: &str) -> Outcome<u32> {
         let _ = request;
         Ok(self.till.run())
@@ -386,7 +389,9 @@ trait Boxed {
 
 #[async_trait::async_trait]
 impl Boxed for Shop {
-    #[idempotent(key = "boxed:{request}", scope = global, client = self.once)]
+    #[idempotent(
+        key = "boxed:{request}", scope = global, client = self.once, name = "Boxed::pay"
+    )]
     async fn pay(&self, request: &str) -> Outcome<u32> {
         let _ = request;
         Ok(self.till.run())
@@ -402,4 +407,36 @@ async fn it_stands_on_methods_and_traits() {
     for _ in 0..2 {
         assert_eq!(Boxed::pay(&shop, "r").await.unwrap(), 2);
     }
+}
+
+trait Step {
+    async fn run(&self, saga: &str) -> Outcome<String>;
+}
+
+struct Reserve(Idempotency);
+
+impl Step for Reserve {
+    #[idempotent(key = "{saga}", scope = global, client = self.0, name = "Reserve::run")]
+    async fn run(&self, saga: &str) -> Outcome<String> {
+        let _ = saga;
+        Ok("reserved".to_owned())
+    }
+}
+
+struct Charge(Idempotency);
+
+impl Step for Charge {
+    #[idempotent(key = "{saga}", scope = global, client = self.0, name = "Charge::run")]
+    async fn run(&self, saga: &str) -> Outcome<String> {
+        let _ = saga;
+        Ok("charged".to_owned())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_methods_of_one_name_with_one_key_are_a_mismatch_and_no_mix_up() {
+    let once = engine();
+    assert_eq!(Reserve(once.clone()).run("saga-1").await.unwrap(), "reserved");
+    let other = Charge(once).run("saga-1").await;
+    assert!(matches!(other, Err(IdempotencyError::Mismatch)), "{other:?}");
 }
