@@ -54,6 +54,7 @@ const KIND: Kind = Kind { call: "json_pointer", what: "the value of the body at"
 /// | has nothing or `null` there (without [`optional`](JsonPointerKey::optional)), or `""` | 400 `lock_key_missing` |
 /// | has a member twice on the way there, as the handler might read the other | 400 `lock_key_ambiguous` |
 /// | has a list or an object there | 400 `lock_key_rejected` |
+/// | has a list, a string, a number or a boolean on the way there, where an object is looked into | 400 `lock_key_rejected` |
 /// | has a number there with a fraction or an exponent, or `-0` | 400 `lock_key_not_canonical` |
 /// | has there what is no spelling of its type, or not the one | 400 `lock_key_not_canonical` |
 ///
@@ -90,7 +91,8 @@ impl JsonPointerKey {
 
     /// Lets a request with an empty body, or that lacks one of the values, run without a lock,
     /// instead of refusing it. The client decides, so the handler must do nothing then that needs
-    /// the lock. An empty string is refused all the same.
+    /// the lock. An empty string is refused all the same, and so is a list in place of an object:
+    /// serde reads a struct from either.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.template.optional();

@@ -32,7 +32,8 @@ impl Pointer {
     ///
     /// The text of a number is the one in the body, since the value that a parser makes of it is
     /// the same for two that differ beyond the 64th bit. A member that is given twice on the way
-    /// is `Several`, as parsers differ in which one they take.
+    /// is `Several`, as parsers differ in which one they take. A member of a list is `Rejected` and
+    /// not `Missing`: serde reads a struct from a list, too, so the handler may find a value there.
     pub(super) fn find(&self, body: &str) -> serde_json::Result<Value<'static>> {
         let mut parser = serde_json::Deserializer::from_str(body);
         let found = At(&self.tokens).deserialize(&mut parser)?;
@@ -40,6 +41,7 @@ impl Pointer {
         match found {
             Found::Nothing => Ok(Value::Missing),
             Found::Twice => Ok(Value::Several),
+            Found::NoObject => Ok(Value::Rejected("is not in an object")),
             Found::Value(value) => scalar(value.get()),
         }
     }
@@ -73,6 +75,8 @@ fn scalar(text: &str) -> serde_json::Result<Value<'static>> {
 enum Found<'de> {
     Nothing,
     Twice,
+    /// A member of a list, or anything of a string, number or boolean.
+    NoObject,
     Value(&'de RawValue),
 }
 
@@ -118,7 +122,7 @@ impl<'de> Visitor<'de> for Step<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Found<'de>, A::Error> {
         let index = index(self.token);
-        let mut found = Found::Nothing;
+        let mut found = if index.is_some() { Found::Nothing } else { Found::NoObject };
         for place in 0_usize.. {
             let more = if Some(place) == index {
                 elements.next_element_seed(At(self.rest))?.map(|value| found = value)
@@ -133,25 +137,26 @@ impl<'de> Visitor<'de> for Step<'_> {
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<Found<'de>, E> {
-        Ok(Found::Nothing)
+        Ok(Found::NoObject)
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<Found<'de>, E> {
-        Ok(Found::Nothing)
+        Ok(Found::NoObject)
     }
 
     fn visit_u64<E>(self, _: u64) -> Result<Found<'de>, E> {
-        Ok(Found::Nothing)
+        Ok(Found::NoObject)
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<Found<'de>, E> {
-        Ok(Found::Nothing)
+        Ok(Found::NoObject)
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Found<'de>, E> {
-        Ok(Found::Nothing)
+        Ok(Found::NoObject)
     }
 
+    // A handler finds nothing in it either.
     fn visit_unit<E>(self) -> Result<Found<'de>, E> {
         Ok(Found::Nothing)
     }
@@ -198,24 +203,9 @@ mod tests {
     fn a_pointer_finds_what_serde_json_finds() {
         let body = r#" {"a":[{"b~/":"x","":"y"},true,[7]],"n":null,"d":{"e":-12}} "#;
         let parsed: serde_json::Value = serde_json::from_str(body).unwrap();
-        for pointer in [
-            "/a/0/b~0~1",
-            "/a/0/",
-            "/a/1",
-            "/a/2/0",
-            "/a/02",
-            "/a/+2",
-            "/a/-",
-            "/a/9",
-            "/a/x",
-            "/n",
-            "/n/x",
-            "/d/e",
-            "/d/e/f",
-            "/x",
-            "/a/1/x",
-            "/a/0/b~0~1/x",
-        ] {
+        for pointer in
+            ["/a/0/b~0~1", "/a/0/", "/a/1", "/a/2/0", "/a/9", "/a/0/x", "/n", "/n/x", "/d/e", "/x"]
+        {
             let expected = match parsed.pointer(pointer) {
                 None | Some(serde_json::Value::Null) => Value::Missing,
                 Some(serde_json::Value::String(text)) => Value::One(text.clone().into()),
@@ -225,6 +215,13 @@ mod tests {
         }
         assert!(matches!(find("/a", body), Some(Value::Rejected(_))));
         assert!(matches!(find("", body), Some(Value::Rejected(_))));
+        // A handler may find something where a pointer does not.
+        for pointer in
+            ["/a/02", "/a/+2", "/a/-", "/a/x", "/a/2/x", "/d/e/f", "/a/1/x", "/a/0/b~0~1/x"]
+        {
+            assert_eq!(parsed.pointer(pointer), None);
+            assert!(matches!(find(pointer, body), Some(Value::Rejected(_))), "{pointer}");
+        }
     }
 
     #[test]

@@ -57,6 +57,40 @@ async fn a_body_without_a_usable_value_is_refused() {
     ask(optional(), json(r#"{"sku":""}"#)).await.assert_problem(400, "lock_key_missing");
 }
 
+#[tokio::test]
+async fn a_list_that_a_handler_may_read_as_an_object_is_refused_even_where_the_value_is_optional() {
+    // serde reads a struct from a list too: `[7]` has the id 7.
+    for (template, body) in [
+        ("order:{/id}", "[7]"),
+        ("order:{/id}", "[7,1]"),
+        ("order:{/id}", "[]"),
+        ("order:{/id}", "7"),
+        ("order:{/id}", r#""7""#),
+        ("order:{/id}", "true"),
+        ("order:{/order/id}", r#"{"order":[7]}"#),
+        ("order:{/order/id}", "[[7]]"),
+        ("order:{/order/id}", r#"[{"id":7}]"#),
+        ("order:{/0/id}", "[[7]]"),
+        ("order:{/orders/0/id}", r#"{"orders":[-7]}"#),
+    ] {
+        let answer = ask(json_pointer(template).optional(), json(body)).await;
+        answer.assert_problem(400, "lock_key_rejected");
+        ask(json_pointer(template), json(body)).await.assert_problem(400, "lock_key_rejected");
+    }
+    let both = json_pointer("order:{/shop}:{/id}").optional();
+    ask(both, json("[7]")).await.assert_problem(400, "lock_key_rejected");
+    // Nothing to read a value from.
+    for (template, body) in [
+        ("order:{/id}", "null"),
+        ("order:{/order/id}", r#"{"order":null}"#),
+        ("order:{/order/id}", "{}"),
+        ("order:{/orders/0/id}", r#"{"orders":[]}"#),
+    ] {
+        let answer = ask(json_pointer(template).optional(), json(body)).await;
+        assert_eq!(answer.text, format!("- {body}"));
+    }
+}
+
 /// A body of unknown length.
 fn chunks(frames: Vec<Result<Frame<Bytes>, std::io::Error>>) -> Request<Body> {
     json(Body::new(StreamBody::new(futures_util::stream::iter(frames))))
