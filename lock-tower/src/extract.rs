@@ -9,7 +9,8 @@
 //! # let _ = buy;
 //! ```
 //!
-//! With two layers around a handler, both tell of the inner one.
+//! With two layers around a handler, both tell of the inner one: of its lock, or of none where it
+//! skipped the request. The outer one has a lock of another key, whose token says nothing here.
 //!
 //! [`UpgradeLock`] is an extractor, too, for handlers of web sockets.
 
@@ -27,12 +28,13 @@ use lock_core::problem::Problem;
 use crate::UpgradeLock;
 
 /// The lock that this request runs under. As `Option<LockGuardExt>` it is `None` where the layer
-/// skipped the request.
+/// skipped the request; of two layers, the inner one.
 #[derive(Debug, Clone)]
 pub struct LockGuardExt(pub LockHandle);
 
 /// The fencing token of the lock that this request runs under: send it with every write. As
-/// `Option<FencingToken>` it is `None` where the layer skipped the request.
+/// `Option<FencingToken>` it is `None` where the layer skipped the request; of two layers, the inner
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(pub lock_core::FencingToken);
 

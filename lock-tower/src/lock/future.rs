@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
+use lock_core::{FencingToken, LockHandle};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tower_service::Service;
@@ -101,7 +102,7 @@ where
                         }
                     },
                     Extracted::Skip(request) => {
-                        State::Unlocked { inner: call(this.service, request) }
+                        State::Unlocked { inner: call(this.service, without_lock(request)) }
                     }
                     Extracted::Reject(reject, head) => {
                         return refuse(config, &head, Refusal::of_key(reject));
@@ -160,6 +161,15 @@ fn with_lock<B>(mut request: Request<B>, hold: &Hold) -> Request<B> {
     extensions.insert(hold.handle());
     extensions.insert(hold.token());
     hold.offer(extensions);
+    request
+}
+
+/// A layer around this one has left its own, which says nothing about this key: the handler would
+/// take it for what it was promised. The outer layer holds its lock all the same.
+fn without_lock<B>(mut request: Request<B>) -> Request<B> {
+    let extensions = request.extensions_mut();
+    extensions.remove::<LockHandle>();
+    extensions.remove::<FencingToken>();
     request
 }
 

@@ -1,10 +1,14 @@
 //! Keys that are made of others.
 
+use axum::Router;
+use axum::routing::any;
 use http::HeaderValue;
 use lock_core::Key;
 use lock_tower::key::{Combine, FnKey, fixed, header, json_pointer, key_fn, query};
+use lock_tower::{FencingToken, LockGuardExt};
 
-use crate::fixture::{ask, get, json};
+use crate::common::send;
+use crate::fixture::{ask, get, json, layer};
 
 #[tokio::test]
 async fn two_keys_join_and_the_first_that_skips_or_refuses_decides() {
@@ -55,6 +59,17 @@ async fn two_pairs_of_keys_of_any_length_never_give_one_key() {
     assert_eq!(ask(known, request("t:1", "2")).await.text, "x:y:t:1:b:2");
     let unknown = said("a").and(header("b:{b}").or(query("b:{b}:{c}")));
     assert_eq!(ask(unknown, request("t:1", "2")).await.text, "t%3A1:b:2");
+}
+
+#[tokio::test]
+async fn a_request_that_the_inner_layer_skips_is_told_of_no_lock_of_the_outer_one() {
+    let token = async |token: Option<FencingToken>, lock: Option<LockGuardExt>| {
+        format!("{} {}", token.is_some(), lock.map_or("-".into(), |lock| lock.0.key().to_string()))
+    };
+    let inner = layer().key(query("order:{order}").optional());
+    let app = Router::new().route("/", any(token)).layer(inner).layer(layer().key(fixed("shop")));
+    assert_eq!(send(&app, get("/?order=7")).await.text, "true order:7");
+    assert_eq!(send(&app, get("/")).await.text, "false -");
 }
 
 #[tokio::test]
