@@ -211,8 +211,8 @@ impl<C> IdempotencyLayer<C> {
     ///
     /// The caller of a body whose length is announced sees it when it is stored, and waits as long
     /// as this at most. Any other body is sent as it comes, and its end when it is stored. One that
-    /// its `content-type` declares for a stream (server-sent events, lines of JSON, gRPC, …) is
-    /// sent as it comes and never stored.
+    /// its `content-type` declares for a stream (server-sent events, lines of JSON, …) is sent as it
+    /// comes and never stored.
     pub fn response_wait(mut self, wait: Duration) -> Self {
         self.config.response_wait = wait;
         self
