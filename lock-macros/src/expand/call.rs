@@ -36,13 +36,18 @@ pub(super) fn expr(target: &Target, plan: &Plan, private: &TokenStream) -> Token
     });
     match &plan.when {
         None => call,
-        Some(when) => quote! {
-            if #when {
-                ::core::option::Option::Some(#call)
-            } else {
-                ::core::option::Option::None
-            }
-        },
+        // A `let` takes every expression without parentheses; an `if` does not.
+        Some(when) => {
+            let locks = hidden("__when");
+            quote!({
+                let #locks: ::core::primitive::bool = #when;
+                if #locks {
+                    ::core::option::Option::Some(#call)
+                } else {
+                    ::core::option::Option::None
+                }
+            })
+        }
     }
 }
 

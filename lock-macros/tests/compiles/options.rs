@@ -39,6 +39,30 @@ async fn all(locks: Option<LockClient>, id: u64) -> Result<u64, AcquireError> {
     Ok(id)
 }
 
+#[derive(PartialEq)]
+struct Flags {
+    on: bool,
+}
+
+// A condition loses its parentheses, without which an `if` takes no literal of a struct.
+#[distributed_lock(key = "condition", when = (Flags { on: true } == *flags))]
+async fn literal_condition(flags: &Flags) -> Result<(), AcquireError> {
+    let _ = flags;
+    Ok(())
+}
+
+#[distributed_lock(key = "condition", when = (matches!(flags, Some(Flags { on: true }))))]
+async fn macro_condition(flags: Option<Flags>) -> Result<(), AcquireError> {
+    drop(flags);
+    Ok(())
+}
+
+#[distributed_lock(key = "condition", when = { let on = flags.on; on })]
+async fn block_condition(flags: &Flags) -> Result<(), AcquireError> {
+    let _ = flags;
+    Ok(())
+}
+
 struct Config {
     lease: Duration,
     retries: u32,
@@ -149,6 +173,7 @@ async fn call_as_configured(config: &Config) -> Result<(), AcquireError> {
 
 pub(crate) fn main() {
     let _ = (read, read_all, compare, call, call_both, call_as_configured);
+    let _ = (literal_condition, macro_condition, block_condition);
     let _ = (all, expressions, one_try, by_path, by_value, by_argument, by_moved_argument);
     let _ = (opaque, concrete, several, many);
 }
