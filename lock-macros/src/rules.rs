@@ -101,6 +101,13 @@ pub(crate) fn not_async(attribute: &str) -> String {
     )
 }
 
+pub(crate) fn boxed_in_part(attribute: &str) -> String {
+    format!(
+        "#[{attribute}] is about the future alone, and this would run outside of it, at the call: \
+         write an `async fn`, or move it into the `async move` block"
+    )
+}
+
 pub(crate) const NOT_BLOCKING: &str =
     "`blocking` is for a plain `fn`; an `async fn` waits without it";
 pub(crate) const BLOCKING_FUTURE: &str = "a function that is `blocking` must not return a future: \

@@ -71,10 +71,15 @@ impl Target {
             (Form::AsyncOr(_), Some(_)) => (Shape::Async, returns),
             (Form::AsyncOr(hint), None) => {
                 let output = boxed::output(&function.sig).cloned();
+                let in_part = boxed::is_boxed_in_part(&mut function.block);
                 match (output, boxed::async_block(&mut function.block)) {
                     (Some(output), Some(block)) => {
-                        let rebound = boxed::user_body(block).is_some();
+                        let rebound = boxed::user_body(block, &function.sig).is_some();
                         (Shape::Boxed { rebound }, Returns::of(output))
+                    }
+                    (Some(_), None) if in_part => {
+                        let refusal = rules::boxed_in_part(attribute);
+                        return Err(syn::Error::new_spanned(&function.block.stmts[0], refusal));
                     }
                     _ => {
                         let refusal = rules::not_async(attribute) + hint;
@@ -96,8 +101,8 @@ impl Target {
         for arg in &mut function.sig.inputs {
             match arg {
                 FnArg::Receiver(arg) => receiver = Some(Ident::new("self", arg.self_token.span)),
-                // async_trait moves every other argument into a local of the same name.
-                FnArg::Typed(arg) if rebound && !matches!(*arg.ty, Type::Reference(_)) => {}
+                // The local has its name.
+                arg if rebound && boxed::is_moved(arg) => {}
                 FnArg::Typed(arg) => names::take(&mut arg.pat, &arg.attrs, &mut bindings),
             }
         }
@@ -112,8 +117,9 @@ impl Target {
         match self.shape {
             Shape::Plain | Shape::Async => &mut self.function.block,
             Shape::Boxed { rebound } => {
-                let block = boxed::async_block(&mut self.function.block).expect("seen by parse");
-                if rebound { boxed::user_body(block).expect("seen by parse") } else { block }
+                let ItemFn { sig, block, .. } = &mut self.function;
+                let block = boxed::async_block(block).expect("seen by parse");
+                if rebound { boxed::user_body(block, sig).expect("seen by parse") } else { block }
             }
         }
     }

@@ -34,6 +34,8 @@ trait Boxed: Sync {
 
     async fn nothing(&self);
 
+    async fn nothing_of(&self, pair: (u64, String));
+
     #[distributed_lock(key = "provided:{id}", client = self.locks(), guard = g)]
     async fn provided(&self, id: u64) -> Outcome<u64> {
         assert!(g.is_held());
@@ -102,6 +104,11 @@ impl Boxed for Shop {
     async fn nothing(&self) {
         tokio::task::yield_now().await;
     }
+
+    #[distributed_lock(key = "boxed:{number}:{text}", client = self.locks, on_busy = |_| ())]
+    async fn nothing_of(&self, (number, text): (u64, String)) {
+        drop((number, text));
+    }
 }
 
 fn is_send<T: Send>(_: T) {}
@@ -111,6 +118,7 @@ pub(crate) fn main() {
     is_send(Boxed::required(&shop, 1, "b"));
     is_send(shop.generic(1_u8));
     is_send(shop.nothing());
+    is_send(shop.nothing_of((1, "a".into())));
     is_send(Boxed::provided(&shop, 1));
     let mut shop = Box::new(shop);
     is_send(shop.patterns((1, "a".into()), 0));

@@ -1,6 +1,7 @@
 //! Methods, generics and traits hold the lock that their own arguments name.
 
 use std::fmt::Display;
+use std::pin::Pin;
 
 use lock_core::{AcquireError, LockClient, distributed_lock};
 
@@ -75,4 +76,53 @@ async fn every_kind_of_method_runs_under_the_lock_it_names() {
     assert_eq!(shop.traced(7).await.unwrap(), 7);
     assert_eq!(shop.locks.stats().acquired, 5);
     assert_eq!(shop.locks.stats().held, 0);
+}
+
+/// Looks like what async_trait makes, but for the type of its `let`.
+#[distributed_lock(key = "{id}", client = locks)]
+fn typed_let(locks: LockClient, id: u8) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
+    Box::pin(async move {
+        assert_eq!(locks.stats().held, 1, "in front of the block");
+        let _: Outcome = {
+            assert_eq!(locks.stats().held, 1, "inside of it");
+            Ok(())
+        };
+        assert_eq!(locks.stats().held, 1, "behind it");
+        let _ = id;
+        Ok(())
+    })
+}
+
+/// As async_trait's of a function without a value, but for what the first `let` does.
+#[distributed_lock(key = "k", client = locks, on_busy = |error| panic!("{error}"))]
+fn unit_let(locks: LockClient) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        let held = locks.stats().held;
+        let _: () = {
+            assert_eq!(held, 1, "in front of the block");
+        };
+    })
+}
+
+/// As async_trait's of a function with a value, but for what stands between.
+#[distributed_lock(key = "k", client = locks)]
+fn named_let(locks: LockClient) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
+    Box::pin(async move {
+        if let Some(__ret) = None::<Outcome> {
+            return __ret;
+        }
+        assert_eq!(locks.stats().held, 1, "in front of the block");
+        let __ret: Outcome = { Ok(()) };
+        __ret
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_of_a_future_that_was_boxed_by_hand_runs_under_the_lock() {
+    let locks = LockClient::memory();
+    typed_let(locks.clone(), 1).await.unwrap();
+    unit_let(locks.clone()).await;
+    named_let(locks.clone()).await.unwrap();
+    assert_eq!(locks.stats().acquired, 3);
+    assert_eq!(locks.stats().held, 0);
 }
