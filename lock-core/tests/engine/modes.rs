@@ -19,6 +19,31 @@ fn requests(stage: &Stage) -> usize {
     stage.script.calls().len()
 }
 
+/// The first grant has one token, and the next ones come with a renewal.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_does_not_wait_is_let_in_beside_readers() -> Test {
+    let stage = Stage::new();
+    stage.script.always(Verb::Renew, Act::Slow(ms(300)));
+    let _first = stage.locks.lock("k").shared().await?;
+    let second = stage.locks.lock("k").shared().try_acquire().await?;
+    assert!(second.is_some(), "there are only readers");
+    assert!(stage.locks.lock("k").try_acquire().await?.is_none(), "a writer beside readers");
+    Ok(())
+}
+
+/// Nobody is in the way: "not free" would be untrue.
+#[tokio::test(start_paused = true)]
+async fn one_who_does_not_wait_is_told_of_a_store_that_is_out_as_those_who_wait_are() -> Test {
+    let stage = Stage::new();
+    stage.script.always(Verb::Attempt, Act::Err(FaultKind::Transient));
+    let waits = tokio::spawn(stage.locks.lock("k").wait(secs(60)).acquire());
+    sleep(secs(1)).await;
+    let error = stage.locks.lock("k").try_acquire().await.expect_err("nobody knows");
+    assert!(error.is_unavailable(), "{error:?}");
+    waits.abort();
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn readers_of_a_process_enter_together_without_the_store() -> Test {
     let stage = Stage::new();

@@ -3,7 +3,11 @@
 use std::pin::pin;
 
 use futures_util::poll;
-use lock_core::test_util::{Act, Verb};
+use lock_core::LockClient;
+use lock_core::backend::FaultKind;
+use lock_core::memory::Memory;
+use lock_core::options::Background;
+use lock_core::test_util::{Act, Scripted, Verb};
 use tokio::time::{Instant, sleep};
 
 use crate::{Stage, Test, assert_after, ms, secs, settle};
@@ -48,5 +52,35 @@ async fn a_waiter_that_was_late_once_and_comes_is_told_as_before() -> Test {
     settle().await;
     assert_eq!(locks.stats().held, 0, "it is told, and nobody else");
     waits.await?.release().await?;
+    Ok(())
+}
+
+/// The pause between two tries, and the end of a wait, are due in whatever runtime polls them.
+#[test]
+fn a_wait_that_was_begun_in_a_runtime_that_is_gone_ends_in_another() -> Test {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let locks = |act| async move {
+        let (backend, script) = Scripted::new(Memory::new());
+        script.always(Verb::Attempt, act);
+        let locks = LockClient::builder_with(backend).background(Background::Thread);
+        locks.connect().await
+    };
+    for (act, pauses) in [(Act::Err(FaultKind::Transient), true), (Act::Never, false)] {
+        let (first, second) = (runtime()?, runtime()?);
+        let locks = first.block_on(locks(act))?;
+        let mut waits = Box::pin(locks.lock("k").wait(ms(200)).retries(2).acquire());
+        first.block_on(async {
+            while poll!(&mut waits).is_pending() {
+                if format!("{waits:?}").contains("pausing") == pauses {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+            panic!("it waits for longer");
+        });
+        drop(first);
+        let ended = async { tokio::time::timeout(secs(20), waits).await };
+        assert!(second.block_on(ended)?.is_err(), "{act:?}");
+    }
     Ok(())
 }

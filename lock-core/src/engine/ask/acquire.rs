@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::coop;
-use tokio::time::Sleep;
 
 use super::terms;
 use crate::backend::{Fault, Mode};
 use crate::engine::hold::{Door, Hold, LockGuard, LockScope, Lost, Reentry};
-use crate::engine::key::{Drives, KeyCell, Opens, Shared, unserved};
+use crate::engine::key::{Drives, KeyCell, Opens, Shared, Timer, unserved};
 use crate::engine::observe;
 use crate::error::{
     AcquireError, BlockedBy, ClosedError, NotReplicatedError, OverloadBound, OverloadedError,
@@ -107,12 +106,12 @@ enum State {
     Seated {
         cell: Arc<KeyCell>,
         seat: SeatId,
-        timer: Option<Pin<Box<Sleep>>>,
+        timer: Option<Timer>,
         /// When it sat down, until it was polled.
         since: Option<Instant>,
     },
     // ## Pausing => Start
-    Pausing(Pin<Box<Sleep>>),
+    Pausing(Timer),
     Done,
 }
 
@@ -120,7 +119,7 @@ struct Entering {
     door: Door,
     turn: Taking,
     lost: Lost,
-    timer: Pin<Box<Sleep>>,
+    timer: Timer,
 }
 
 /// None once the guard that it is a turn of is gone.
@@ -407,7 +406,7 @@ impl Acquire {
                         self.state = State::Start;
                     } else if Pin::new(lost).poll(cx).is_ready() {
                         self.state = State::Start;
-                    } else if timer.as_mut().poll(cx).is_ready() {
+                    } else if Pin::new(timer).poll(cx).is_ready() {
                         let key = door.key().clone();
                         self.next_try(key, TryOver::by_sibling(door))?;
                     } else {
@@ -428,7 +427,7 @@ impl Acquire {
                     }
                 }
                 State::Pausing(mut pause) => {
-                    if pause.as_mut().poll(cx).is_pending() {
+                    if Pin::new(&mut pause).poll(cx).is_pending() {
                         self.state = State::Pausing(pause);
                         return Poll::Pending;
                     }
@@ -444,7 +443,7 @@ impl Acquire {
         &self,
         cell: &Arc<KeyCell>,
         seat: SeatId,
-        timer: &mut Option<Pin<Box<Sleep>>>,
+        timer: &mut Option<Timer>,
         mut since: Option<Instant>,
         cx: &mut Context<'_>,
     ) -> (Verdict, Instant) {
@@ -459,7 +458,7 @@ impl Acquire {
             {
                 *timer = self.shared.sleep_until(until);
             }
-            let is_due = timer.as_mut().is_some_and(|due| due.as_mut().poll(cx).is_ready());
+            let is_due = timer.as_mut().is_some_and(|due| Pin::new(due).poll(cx).is_ready());
             let is_late = self.try_until.is_some_and(|until| now >= until);
             if is_due || is_late {
                 let mut fx = Effects::none();

@@ -441,7 +441,9 @@ impl<K: Kept> Conductor<K> {
             return None;
         }
         let mut cells = mem::take(&mut work.wanted);
-        while cells.len() < TURN_MAX
+        // What is due does not wait for what is wanted, of which there may be more at each turn.
+        let most = cells.len() + TURN_MAX;
+        while cells.len() < most
             && work.due.first().is_some_and(|first| first.at <= nanos)
             && let Some(Due { cell, .. }) = work.due.pop_first()
         {
@@ -589,6 +591,7 @@ impl<K: Kept> Drop for Running<K> {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::sync::atomic::AtomicU64;
     use std::sync::mpsc;
     use std::thread;
 
@@ -599,6 +602,7 @@ mod tests {
     use crate::blocking::wait;
     use crate::engine::Shared;
     use crate::engine::key::KeyCell;
+    use crate::key::Key;
     use crate::memory::Memory;
     use crate::options::LockOptions;
     use crate::{LockClient, LockGuard};
@@ -637,6 +641,63 @@ mod tests {
             pending::<()>().await;
         }));
         drop(runtime);
+    }
+
+    /// A key that counts how often it is looked at, and may wish for it each time.
+    struct Counted {
+        conductor: Arc<Conductor<Counted>>,
+        watched: AtomicU64,
+        looks: AtomicU64,
+        is_greedy: bool,
+    }
+
+    impl Counted {
+        fn new(conductor: &Arc<Conductor<Self>>, is_greedy: bool) -> Arc<Self> {
+            let (watched, looks) = (AtomicU64::new(NEVER), AtomicU64::new(0));
+            Arc::new(Self { conductor: conductor.clone(), watched, looks, is_greedy })
+        }
+    }
+
+    impl Kept for Counted {
+        fn is_of(&self, _key: &Key) -> bool {
+            false
+        }
+
+        fn hash(&self) -> u64 {
+            0
+        }
+
+        fn watched(&self) -> &AtomicU64 {
+            &self.watched
+        }
+
+        fn look(self: &Arc<Self>, _now: Instant) {
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            if self.is_greedy {
+                self.conductor.take_on(self);
+            }
+        }
+
+        fn grows_up(&self) {}
+
+        fn fails(self: &Arc<Self>) {}
+
+        fn is_unserved(self: &Arc<Self>, _why: &io::Error) {}
+
+        fn is_deserted(self: &Arc<Self>) {}
+    }
+
+    #[tokio::test]
+    async fn what_is_due_does_not_wait_for_what_is_wanted_again_and_again() {
+        let conductor = Arc::new(Conductor::new(Background::Runtime));
+        let greedy: Vec<_> = (0..TURN_MAX).map(|_| Counted::new(&conductor, true)).collect();
+        greedy.iter().for_each(|cell| conductor.take_on(cell));
+        let due = Counted::new(&conductor, false);
+        conductor.watch(&due, clock::now());
+        while greedy[0].looks.load(Ordering::Relaxed) < 4 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(due.looks.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -5,10 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use tokio::time::Sleep;
-
 use super::view::View;
 use super::watch::Watch;
+use crate::engine::key::Timer;
 use crate::error::LostError;
 use crate::ground::clock;
 use crate::proto::{Cohort, Event};
@@ -26,7 +25,7 @@ use crate::proto::{Cohort, Event};
 pub struct Lost {
     watch: Watch,
     /// Where the conductor's timers do not serve.
-    timer: Option<(Instant, Pin<Box<Sleep>>)>,
+    timer: Option<(Instant, Timer)>,
 }
 
 impl Lost {
@@ -48,7 +47,7 @@ impl Lost {
             }
             (_, None) => self.timer = None,
         }
-        self.timer.as_mut().is_some_and(|(_, timer)| timer.as_mut().poll(cx).is_ready())
+        self.timer.as_mut().is_some_and(|(_, timer)| Pin::new(timer).poll(cx).is_ready())
     }
 }
 

@@ -8,9 +8,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
-use tokio::time::Sleep;
 
-use crate::engine::key::{Drives, KeyCell, RELEASE_WITHIN, Releaser, gone};
+use crate::engine::key::{Drives, KeyCell, RELEASE_WITHIN, Releaser, Timer, gone};
 use crate::ground::{Plus as _, clock};
 use crate::proto::ReleaseAnswer;
 
@@ -27,7 +26,7 @@ pub(super) struct Releasing<'a> {
     /// The answer wakes the task.
     is_awaited: bool,
     /// Where the conductor's timers do not serve.
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Option<Timer>,
 }
 
 impl<'a> Releasing<'a> {
@@ -81,7 +80,7 @@ impl Future for Releasing<'_> {
             if this.timer.is_none() && !this.cell.shared.conductor.serves_here() {
                 this.timer = this.cell.shared.sleep_until(until);
             }
-            let timer = this.timer.as_mut().map(|timer| timer.as_mut().poll(cx));
+            let timer = this.timer.as_mut().map(|timer| Pin::new(timer).poll(cx));
             if !this.cell.is_woken() && timer.is_none_or(|timer| timer.is_pending()) {
                 return Poll::Pending;
             }

@@ -17,7 +17,7 @@ use tokio::task::coop;
 use super::driver::{self, Driver};
 use super::host::{Host, KeyCohort, KeyEffects};
 use super::opens::Opens;
-use super::shared::SharedBy;
+use super::shared::{SharedBy, TimerBy};
 use crate::backend::{ClaimId, DynClaim, Fault, FaultKind, Terms};
 use crate::engine::conduct::{
     Baton, HELPED_AFTER, Handed, Kept, LOOK_AFTER, NEVER, ROUNDS_MAX, foreign,
@@ -32,6 +32,9 @@ use crate::view::{BusyHold, BusyKey};
 
 /// State that all keys of one client share.
 pub(crate) type Shared = SharedBy<KeyCell>;
+
+/// A timer for whoever polls it.
+pub(in crate::engine) type Timer = TimerBy<KeyCell>;
 
 /// One busy key of a client: its cohort, its driver, and who polls that.
 #[derive(Debug)]

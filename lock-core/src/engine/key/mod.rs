@@ -20,7 +20,7 @@ mod opens;
 mod shared;
 
 pub(crate) use cell::Shared;
-pub(in crate::engine) use cell::{Drives, KeyCell, Releaser, unserved};
+pub(in crate::engine) use cell::{Drives, KeyCell, Releaser, Timer, unserved};
 pub use closed::Closed;
 pub(in crate::engine) use driver::gone;
 pub(in crate::engine) use host::{KeyCohort, KeyEffects};

@@ -1,18 +1,21 @@
 //! State that all keys of one client share.
 
+use std::fmt;
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
 
 use super::closed::Closed;
 use crate::backend::{Capabilities, DynBackend, Fault, FaultKind};
 use crate::engine::conduct::{Conductor, Kept, foreign};
-use crate::ground::{Plus as _, background, clock};
+use crate::ground::clock::{self, Alarm};
+use crate::ground::{Plus as _, background};
 use crate::key::{Key, KeyError};
 use crate::options::{Background, LockOptions};
 
@@ -90,14 +93,10 @@ impl<K: Kept> SharedBy<K> {
         })
     }
 
-    /// A timer that fires for a caller on another executor too; none without any runtime.
-    pub(in crate::engine) fn sleep_until(&self, at: Instant) -> Option<Pin<Box<Sleep>>> {
-        if clock::runtime().is_some() {
-            return Some(Box::pin(clock::sleep_until(at)));
-        }
-        let runtime = self.conductor.runtime(true)?;
-        let _timers = runtime.enter();
-        Some(Box::pin(clock::sleep_until(at)))
+    /// A timer for whoever polls it; none where there is no runtime for one.
+    pub(in crate::engine) fn sleep_until(self: &Arc<Self>, at: Instant) -> Option<TimerBy<K>> {
+        self.lent_runtime().ok()?;
+        Some(TimerBy { shared: self.clone(), alarm: Box::pin(clock::alarm(at)) })
     }
 
     /// A turn to ask who holds a key. Waits for many keys may end at once, and are not to fill the
@@ -130,7 +129,7 @@ impl<K: Kept> SharedBy<K> {
     }
 
     /// Waits until no key is busy and no withdrawal is under way, at most `within`.
-    pub(crate) async fn quiet(&self, within: Duration) -> bool {
+    pub(crate) async fn quiet(self: &Arc<Self>, within: Duration) -> bool {
         let wait = async {
             loop {
                 let mut poked = std::pin::pin!(self.quiet.notified());
@@ -157,5 +156,30 @@ impl<K> Drop for Leaving<K> {
     fn drop(&mut self) {
         self.0.leaving.fetch_sub(1, Ordering::AcqRel);
         foreign::call(|| self.0.quiet.notify_waiters());
+    }
+}
+
+/// A timer that is due in whatever runtime it is polled, also where the one of an earlier poll is
+/// blocked or gone, and on another executor.
+pub(in crate::engine) struct TimerBy<K> {
+    shared: Arc<SharedBy<K>>,
+    alarm: Pin<Box<Alarm>>,
+}
+
+impl<K: Kept> Future for TimerBy<K> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        // Where there is none any more, nobody would wake whoever waits.
+        let Ok(lent) = this.shared.lent_runtime() else { return Poll::Ready(()) };
+        let _timers = lent.as_ref().map(Handle::enter);
+        this.alarm.as_mut().poll(cx)
+    }
+}
+
+impl<K> fmt::Debug for TimerBy<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Timer").field(&self.alarm).finish()
     }
 }

@@ -6,11 +6,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokio::time::Sleep;
-
 use super::super::ask::{Acquire, Plan, TRY_WITHIN, check};
 use super::{KeySet, MultiLockGuard};
 use crate::backend::{DURATION_MAX, Fault, FaultKind};
+use crate::engine::key::Timer;
 use crate::error::{AcquireError, LostError, UnavailableError};
 use crate::ground::{Plus as _, clock, retry_pause};
 use crate::key::Key;
@@ -164,7 +163,7 @@ impl Tries {
     }
 
     /// The pause before the next try, if there is to be one.
-    fn pause(&self, why: &AcquireError) -> Option<Pin<Box<Sleep>>> {
+    fn pause(&self, why: &AcquireError) -> Option<Timer> {
         // A line that is full is refused for good, as it is for a single key.
         let is_worth_it = why.is_retryable() && !why.is_overloaded();
         if !is_worth_it || !self.queues() || self.begun > self.plan.options.retries {

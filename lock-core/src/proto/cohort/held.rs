@@ -191,6 +191,12 @@ impl<R> Held<R> {
         self.downgrade == Downgrade::No && ask.is_met_by(self.mode, self.lease, self.replicas())
     }
 
+    /// Whether a reader that does not wait is let in as well, at the latest after a renewal.
+    pub(super) fn lets_in(&self, ask: &Ask) -> bool {
+        let is_well = self.standing == Standing::Good && !self.revoke_requested;
+        is_well && self.wanted.is_none() && !self.is_used_up() && self.suits(ask)
+    }
+
     /// Whether a claim that suits a waiter is to be renewed before it is handed on to that.
     ///
     /// So little of the lease is left only if renewals have failed, or this process was stopped:

@@ -82,10 +82,19 @@ impl<W, R> Cohort<W, R> {
             return None;
         }
         let mode = ask.terms.mode;
-        let is_blocked =
+        // Readers let it in, at the latest with the next renewal, which brings tokens.
+        let is_let_in = mode == Mode::Shared && self.held_in(0).is_some_and(|it| it.lets_in(ask));
+        let is_full =
             self.busy() >= lanes_max(mode) || (self.is_taken() && self.open_mode() != Some(mode));
-        let is_behind = || self.line.first().is_some_and(|seat| seat.ask.terms.queues);
-        (is_blocked || is_behind()).then(|| Verdict::TimedOut(self.blocked_by()))
+        let is_behind = self.line.first().is_some_and(|seat| seat.ask.terms.queues);
+        match self.trouble() {
+            _ if is_full && !is_let_in => {}
+            _ if !is_behind => return None,
+            // Nobody is known to be in the way of those who wait here.
+            Some(fault) => return Some(Verdict::Unavailable(Fault::clone(fault))),
+            None => {}
+        }
+        Some(Verdict::TimedOut(self.blocked_by()))
     }
 
     /// How many permits there are, as those say who hold or want some here, if it is not so many.
