@@ -185,3 +185,29 @@ async fn a_mark_beyond_what_a_token_can_be_is_an_error_that_says_how_to_mend_it(
     locks.lock("k").await.unwrap().release().await.unwrap();
     nothing_left(&server, [locks]).await;
 }
+
+/// F16 (V2): back by an hour, once. Hand-offs between two processes go on from the mark, and by so little
+/// each that the clock catches up: from then on a restart without data takes no token back.
+#[tokio::test]
+async fn a_mark_that_is_ahead_of_the_clock_goes_on_by_little() {
+    let server = RedisServer::start();
+    let clients =
+        [connect(&server.url(), ms(30_000)).await, connect(&server.url(), ms(30_000)).await];
+    let mut guard = clients[0].lock("k").await.unwrap();
+    let ahead = guard.token().get() + 8_000_000 * 3_600;
+    server.command::<()>(&["SET", "lock:clock", &ahead.to_string()]);
+    let handed = 20;
+    for to in 1..=handed {
+        let waiting = tokio::spawn(clients[to % 2].lock("k").acquire());
+        line_of(&server, "k", 1).await;
+        let token = guard.token();
+        guard.release().await.unwrap();
+        guard = within("the next holder", waiting).await.unwrap().unwrap();
+        assert!(guard.token() > token, "a finding of safety: {} after {token}", guard.token());
+    }
+    guard.release().await.unwrap();
+    let on = fence(&server, "k").expect("a mark") - ahead;
+    // A renewal and a recheck reserve as well.
+    assert!(on <= 4 * 512 * handed as u64, "{on} tokens for {handed} hand-offs");
+    nothing_left(&server, clients).await;
+}

@@ -1,8 +1,9 @@
 //! Several processes on one table.
 
+use sqlx::Row;
 use tests::checker::Checker;
 use tests::history;
-use tests::wait::within;
+use tests::wait::{eventually, within};
 use tests::worker::{self, Worker};
 
 use crate::support::*;
@@ -45,4 +46,25 @@ async fn processes_share_a_key_fairly_and_nobody_is_left_out() {
         let all = u64::try_from(PROCESSES).expect("a few") * TASKS * ROUNDS;
         assert_eq!(report.grants, all);
     }
+}
+
+/// F16, F40 (V2): the clock was set back by an hour, once. What is granted and renewed goes on from the
+/// row, and by so little each that the clock catches up.
+#[tokio::test]
+async fn a_row_that_is_ahead_of_the_clock_goes_on_by_little() {
+    let place = Place::new();
+    let (locks, table) = (connect(&place.new_url(), ms(900)).await, &place.table);
+    let guard = locks.lock("k").await.expect("a free key");
+    let ahead = i64::from(guard.token()) + 8_000_000 * 3_600;
+    guard.release().await.expect("a release");
+    place.server.sql(format!("UPDATE {table} SET fence = {ahead} WHERE name = 'k'"));
+    let guard = locks.lock("k").await.expect("a free key");
+    assert!(i64::from(guard.token()) > ahead, "a finding of safety: {}", guard.token());
+    let renewals = locks.stats().renewals;
+    eventually("it is renewed", || locks.stats().renewals > renewals + 1).await;
+    let rows = place.server.sql(format!("SELECT fence FROM {table} WHERE name = 'k'"));
+    let on = rows[0].get::<i64, _>(0) - ahead;
+    let asked = i64::try_from(locks.stats().renewals).expect("few") + 3;
+    assert!(on <= 512 * asked, "{on} tokens for {asked} statements");
+    guard.release().await.expect("a release");
 }

@@ -213,3 +213,23 @@ async fn an_enrolment_is_written_only_where_the_server_is_as_it_was_seen() {
     server.command::<()>(&["SET", "lock:quorum", "theirs"]);
     assert_eq!(member.probe().await.unwrap_err().kind(), FaultKind::ForeignValue);
 }
+
+/// The clock of the client is an hour behind that of who had the key before: the fence goes on from
+/// there, by so little that the clock catches up.
+#[tokio::test]
+async fn a_fence_that_is_ahead_of_the_clock_goes_on_by_little() {
+    let server = RedisServer::start();
+    let member = member(&server, false).await;
+    let terms = Terms { tokens_max: 1 << 20, ..Terms::exclusive(LEASE) };
+    let (ahead, mut last) = (8_000_000 * 3_600, None);
+    for clock in [ahead, 1_000, 2_000] {
+        let id = ClaimId::from_bits(fastrand::u128(..));
+        let mut claim = member.claim(&Key::new("k").unwrap(), id, terms);
+        claim.count_from(clock);
+        let Ok(Attempt::Granted(grant)) = claim.attempt().await else { panic!("a free key") };
+        assert!(last < grant.tokens.first(), "a finding of safety: {grant:?} after {last:?}");
+        assert!(clock == ahead || grant.tokens.left() <= 512, "{grant:?}");
+        last = grant.tokens.last();
+        claim.withdraw().await.unwrap();
+    }
+}

@@ -15,7 +15,7 @@
 
 use super::short::{TOKEN_END, packed, version_of};
 use super::text::Text;
-use crate::backend::register::tokens::{AHEAD_MAX, EPOCH_US, PER_US};
+use crate::backend::register::tokens::{AHEAD_MAX, AHEAD_TOKENS, EPOCH_US, PER_US};
 use crate::sql::read;
 use crate::sql::schema::{Schema, TableName};
 
@@ -96,11 +96,13 @@ impl Granted {
         let ticks = format!("(({NOW_US} - {EPOCH_US}) * {PER_US})");
         let ahead = format!("fence > {ticks} + {AHEAD_MAX}");
         let size = format!("GREATEST(1, LEAST({most}, {ticks} - fence))");
-        let token = format!("IF({ahead}, fence + {most}, GREATEST(fence + 1, {ticks}))");
+        let few = format!("LEAST({most}, {AHEAD_TOKENS})");
+        let few_power = format!("LEAST({power_max}, {})", AHEAD_TOKENS.ilog2());
+        let token = format!("IF({ahead}, fence + {few}, GREATEST(fence + 1, {ticks}))");
         let micros = version_of(&token);
         Self {
             now: format!("({NOW_US} DIV 1000)"),
-            power: format!("IF({ahead}, {power_max}, LENGTH(BIN({size})) - 1)"),
+            power: format!("IF({ahead}, {few_power}, LENGTH(BIN({size})) - 1)"),
             version: format!("GREATEST(version + 1, {micros})"),
             ticks,
             token,

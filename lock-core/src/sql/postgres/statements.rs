@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use crate::backend::register::tokens::{AHEAD_MAX, EPOCH_US, PER_US};
+use crate::backend::register::tokens::{AHEAD_MAX, AHEAD_TOKENS, EPOCH_US, PER_US};
 use crate::sql::read;
 use crate::sql::schema::{Schema, TableName};
 use crate::sql::statements::Statements;
@@ -113,10 +113,12 @@ pub(super) fn schema(within: Option<&TableName>, table: TableName) -> Schema {
 /// them; `l.fence` is the last.
 fn granted(lease: &str, most: &str) -> String {
     let (ticks, ahead) = (ticks(), format!("l.fence > {} + {AHEAD_MAX}", ticks()));
+    // Of the type of the column, as the first use of a parameter says what it is.
+    let few = format!("least({most}, {AHEAD_TOKENS}::bigint)");
     format!(
         "(version, fence, fences, until) = (SELECT l.version + 1, \
-         CASE WHEN {ahead} THEN l.fence + {most} ELSE greatest(l.fence + 1, {ticks}) END, \
-         CASE WHEN {ahead} THEN {most} ELSE greatest(1, least({most}, {ticks} - l.fence)) END, \
+         CASE WHEN {ahead} THEN l.fence + {few} ELSE greatest(l.fence + 1, {ticks}) END, \
+         CASE WHEN {ahead} THEN {few} ELSE greatest(1, least({most}, {ticks} - l.fence)) END, \
          t.now + {lease} FROM (SELECT {NOW} AS now) AS t)"
     )
 }

@@ -212,6 +212,7 @@ fn json(keys: &[Key]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::register::tokens::AHEAD_TOKENS;
     use crate::backend::register::{reserve, ticks};
     use crate::backend::{Attempt, Backend as _, Claim as _, Renewal, Terms, Withdrawal};
     use crate::ground::{Plus as _, clock};
@@ -359,7 +360,7 @@ mod tests {
     async fn tokens_are_reserved_as_everywhere() {
         let store = store().await;
         let dialect = &store.store.dialect;
-        let ask = ask(1, 60_000);
+        let ask = Ask { tokens_max: 1 << 20, ..ask(1, 60_000) };
         let at = |now: Duration| ticks(u64::try_from(now.as_micros()).unwrap());
         let first = dialect.read(&ask.key, soon()).await.unwrap().now;
         let begun = dialect.take(&ask, soon()).await.unwrap().unwrap().tokens;
@@ -380,6 +381,9 @@ mod tests {
             let by = |now| reserve(Some(last), at(now), ask.tokens_max);
             assert!(by(before).first() <= tokens.first() && tokens.last() <= by(after).last());
             assert_eq!(tokens.left(), by(before).left(), "{ahead}");
+            assert!(ahead < 80_000_000 || tokens.left() == AHEAD_TOKENS, "{tokens:?}");
+            let renewed = dialect.renew(&ask, soon()).await.unwrap().unwrap().tokens;
+            assert!(ahead < 80_000_000 || renewed.left() == tokens.left(), "{renewed:?}");
             assert!(dialect.give_back(&ask.key, ask.claim, soon()).await.unwrap());
         }
     }

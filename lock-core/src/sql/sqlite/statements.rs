@@ -3,7 +3,7 @@
 //! `now` of a statement is fixed when it begins, and that is when it has the file's write lock: the
 //! connection waits for nothing (`busy_timeout=0`), it is refused and asks again.
 
-use crate::backend::register::tokens::{AHEAD_MAX, EPOCH_US, PER_US};
+use crate::backend::register::tokens::{AHEAD_MAX, AHEAD_TOKENS, EPOCH_US, PER_US};
 use crate::sql::read;
 use crate::sql::schema::{Schema, TableName};
 use crate::sql::statements::Statements;
@@ -69,9 +69,10 @@ pub(super) fn of(schema: &Schema) -> Statements {
     // As `backend/register/tokens` reserves them: `last` is that of the row, `?5` the most.
     let fences = |last: &str, clock: &str| {
         let ahead = format!("{last} > {clock} + {AHEAD_MAX}");
+        let few = format!("min(?5, {AHEAD_TOKENS})");
         format!(
-            "fences = CASE WHEN {ahead} THEN ?5 ELSE max(1, min(?5, {clock} - {last})) END, \
-                 fence = CASE WHEN {ahead} THEN {last} + ?5 ELSE max({last} + 1, {clock}) END"
+            "fences = CASE WHEN {ahead} THEN {few} ELSE max(1, min(?5, {clock} - {last})) END, \
+                 fence = CASE WHEN {ahead} THEN {last} + {few} ELSE max({last} + 1, {clock}) END"
         )
     };
     // A new row has the time in microseconds as its version, and the clock as its first token.

@@ -1,5 +1,3 @@
--- How many tokens are reserved where the clock was set back, so that not each hand-off needs a request.
-local MANY = 65536
 
 -- Reserves tokens above all that were given: the first and the last. `used` is the last one that
 -- the holder before may have used; where that is not known, they begin at the clock. All end at the
@@ -16,7 +14,7 @@ local function reserve(used, many)
     last = math.max(last, first + many - 1)
   end
   if before > now + AHEAD_MAX then
-    last = last + MANY
+    last = math.max(last, before + AHEAD_TOKENS)
   end
   if last >= TOKENS_END then
     error('USEDUP ' .. clock)

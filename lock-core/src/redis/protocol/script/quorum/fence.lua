@@ -35,7 +35,7 @@ local function reserve(value, count, ttl, clock)
   if value then
     local before = last_of(value)
     if before > last + AHEAD_MAX then
-      first, last = before + 1, before + count
+      first, last = before + 1, before + math.min(count, AHEAD_TOKENS)
     else
       first = math.max(before + 1, last - count + 1)
       last = math.max(first, last)
