@@ -20,6 +20,7 @@ use crate::backend::Fault;
 use crate::backend::Replicas;
 use crate::backend::io::Home;
 use crate::ground::{FAULT_PAUSES, Plus as _, clock, lock, timeout};
+use crate::redis::protocol::names::CLOCK;
 
 /// Requests that may wait to be written.
 const BUFFERED_MAX: usize = 1_024;
@@ -302,6 +303,10 @@ impl Connection {
         }
         match self.push.as_ref().map(|push| (&push.role, &push.session.channels)) {
             Some((Role::Listens(own), channels)) => {
+                if number > 0 {
+                    // Before it counts as back: the claims are told of that once, and ask.
+                    hello::serves(&mut connection, CLOCK).await?;
+                }
                 let wanted = channels.all(number);
                 let names: Vec<_> = strs(&wanted).chain([&**own]).collect();
                 connection.subscribe(names).await.map_err(fault::fault)?;

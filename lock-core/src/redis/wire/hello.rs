@@ -1,7 +1,7 @@
 //! The words over a new connection before anything is asked.
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 
 use super::fault;
 use crate::backend::{Fault, FaultKind};
@@ -28,6 +28,32 @@ pub(super) async fn master(connection: &mut MultiplexedConnection) -> Result<(),
             Ok(())
         }
     }
+}
+
+/// Checks that a server which is back serves what claims ask it for. One that was started anew may
+/// read its data first. It listens and subscribes meanwhile, and refuses all else.
+///
+/// The key is read and not looked at: that is within the rights that a lock needs.
+pub(in crate::redis) async fn serves(
+    connection: &mut MultiplexedConnection,
+    key: &str,
+) -> Result<(), Fault> {
+    let mut read = Cmd::new();
+    read.arg("GET").arg(key);
+    match connection.send_packed_command(&read).await.and_then(Value::extract_error) {
+        Err(error) if error.is_unrecoverable_error() || is_early(&error) => {
+            Err(fault::fault(error))
+        }
+        // What else is wrong is told to whoever asks for something.
+        _ => Ok(()),
+    }
+}
+
+/// Whether the server has not read its data yet, or not those of its master. A node of a cluster says
+/// meanwhile that the cluster is down, as it has heard of no other node.
+fn is_early(error: &RedisError) -> bool {
+    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown};
+    matches!(error.kind(), ErrorKind::Server(BusyLoading | ClusterDown | MasterDown))
 }
 
 /// Asks the server to tell over this connection which keys were written by others, of those that

@@ -55,7 +55,7 @@ pub(in crate::redis) mod fake;
 pub(in crate::redis) mod fault;
 pub(in crate::redis) mod free;
 pub(in crate::redis) mod hearing;
-mod hello;
+pub(in crate::redis) mod hello;
 pub(in crate::redis) mod inbox;
 pub(in crate::redis) mod lanes;
 #[cfg(feature = "deadpool")]

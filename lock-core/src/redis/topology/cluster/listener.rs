@@ -11,7 +11,8 @@ use super::confirmed::Confirmed;
 use super::layout::Addr;
 use crate::backend::io::Home;
 use crate::ground::{FAULT_PAUSES, clock, timeout};
-use crate::redis::protocol::slots;
+use crate::redis::protocol::{names, slots};
+use crate::redis::wire::hello;
 use crate::redis::wire::request::REQUEST_WITHIN;
 
 /// The server whose channels are listened to, and its cluster.
@@ -94,7 +95,7 @@ impl Listener {
                 self.expect(*slot);
                 done = done && self.tell("SSUBSCRIBE", *slot).await;
             }
-            if done {
+            if done && self.serves(needed[0]).await {
                 self.target.cluster.upgrade()?.is_back(&needed);
                 return Some(());
             }
@@ -133,6 +134,16 @@ impl Listener {
             connection.send_packed_command(&command).await.ok()
         };
         timeout::within(REQUEST_WITHIN, sending).await.is_ok_and(|sent| sent.is_some())
+    }
+
+    /// Whether the server, which is back, serves what claims of this slot ask it for.
+    async fn serves(&mut self, slot: u16) -> bool {
+        let key = names::clock(slots::tag_of(slot));
+        let asking = async {
+            let mut connection = self.connection().await?;
+            hello::serves(&mut connection, &key).await.ok()
+        };
+        timeout::within(REQUEST_WITHIN, asking).await.is_ok_and(|served| served.is_some())
     }
 
     /// Whether the server answers over this connection.
@@ -206,10 +217,12 @@ fn names_no_slot(session: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
     use super::super::layout;
     use super::*;
+    use crate::redis::wire::fake;
 
     #[tokio::test]
     async fn what_was_confirmed_over_a_connection_that_broke_is_forgotten_before_the_next() {
@@ -239,5 +252,42 @@ mod tests {
             () = forgotten => {}
             () = tokio::time::sleep(Duration::from_secs(5)) => panic!("it is believed on"),
         }
+    }
+
+    /// A node that was started anew reads its data first, and refuses what claims ask meanwhile. They
+    /// are told once that it is back, and so not before it serves them.
+    #[tokio::test]
+    async fn a_node_that_reads_its_data_is_not_back() {
+        let (asked, refused) = (Arc::new(AtomicU64::new(0)), 3);
+        let counted = asked.clone();
+        let port = fake::start(move |words| match words {
+            ["SSUBSCRIBE", channel] => {
+                let bytes = channel.len();
+                Some(format!(">3\r\n$10\r\nssubscribe\r\n${bytes}\r\n{channel}\r\n:1\r\n"))
+            }
+            ["GET", _] => Some(match counted.fetch_add(1, Ordering::SeqCst) {
+                0 => "-LOADING Redis is loading the dataset in memory\r\n".into(),
+                asked if asked < refused => "-CLUSTERDOWN The cluster is down\r\n".into(),
+                _ => "$-1\r\n".into(),
+            }),
+            _ => Some("+OK\r\n".into()),
+        });
+        let target = super::super::Target::at(port);
+        let addr = target.seeds[0].clone();
+        let client = target.access.client(&addr.host()).unwrap();
+        let cluster = Cluster::at_nobody(target);
+        let nodes = format!("a 127.0.0.1:{port}@1 master - 0 0 1 connected 0-16383");
+        cluster.state().table.learn(&layout::parse(&nodes, &addr, false).unwrap());
+        let claim = crate::backend::ClaimId::from_bits(1);
+        let inbox = cluster.session.inboxes.open(claim);
+        cluster.needed().insert(5, vec![claim]);
+        let (sender, mut commands) = mpsc::unbounded_channel();
+        let target = Target { client, addr, cluster: Arc::downgrade(&cluster) };
+        let (heard, this) = (Arc::new(Confirmed::default()), sender.downgrade());
+        let mut listener = Listener { target, heard, this, open: None, connects: 0 };
+        listener.come_back(1, &mut commands).await.expect("somebody listens");
+        let told = tokio::time::timeout(Duration::from_secs(20), inbox.changed(true));
+        told.await.expect("it is back");
+        assert!(asked.load(Ordering::SeqCst) > refused, "it was told too early");
     }
 }

@@ -154,3 +154,31 @@ async fn a_panic_is_not_told_as_a_server_that_does_not_answer() {
         assert!(fault.to_string().contains("panicked"), "{fault}");
     }
 }
+
+/// A server that was started anew reads its data first, and refuses what claims ask meanwhile. They
+/// are told once that it is back, and so not before it answers.
+#[tokio::test]
+async fn a_server_that_reads_its_data_is_not_back() {
+    let (asked, refused) = (Arc::new(AtomicU64::new(0)), 3);
+    let counted = asked.clone();
+    let port = fake::start(move |words| match words {
+        ["SUBSCRIBE", channel] => Some(fake::subscribed(channel)),
+        ["GET", "lock:clock"] if counted.fetch_add(1, Ordering::SeqCst) < refused => {
+            Some("-LOADING Redis is loading the dataset in memory\r\n".into())
+        }
+        ["EVALSHA", ..] => None,
+        _ => Some("+OK\r\n".into()),
+    });
+    let session = Session::of_test();
+    let inbox = session.inboxes.open(crate::backend::ClaimId::from_bits(5));
+    let connection = Connection::listening(route::to_port(port), session, "channel".into());
+    connection.get(REQUEST_WITHIN).await.unwrap();
+    // The server goes away.
+    let mut command = Cmd::new();
+    command.arg("EVALSHA");
+    assert!(connection.call(&command, REQUEST_WITHIN).await.is_err());
+    let told = tokio::time::timeout(Duration::from_secs(20), inbox.changed(true));
+    told.await.expect("it is back");
+    assert!(asked.load(Ordering::SeqCst) > refused, "it was told too early");
+    assert!(connection.is_there());
+}
