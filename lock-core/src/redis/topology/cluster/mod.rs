@@ -388,9 +388,17 @@ mod tests {
         learn(&cluster, "127.0.0.1:1", 9);
         let anew = "a 127.0.0.1:2@1 master - 0 0 1 connected 0-16383";
         let told = [(); 2].map(|()| layout::parse(anew, &cluster.seeds[0], false).unwrap());
+        let claim = ClaimId::from_bits(5);
+        let inbox = cluster.session.inboxes.open(claim);
+        let listening = cluster.listen(5, claim).unwrap();
         cluster.bury(&told[..1]).await;
         assert!(cluster.state().table.owner(5).is_some_and(|owner| owner.port == 1));
+        assert!(!cluster.is_moving());
         cluster.bury(&told).await;
         assert!(cluster.state().table.owner(5).is_some_and(|owner| owner.port == 2));
+        // Those who hold a key or wait for it ask the other one, which knows nothing of them.
+        stirred(&inbox).await;
+        assert!(cluster.is_moving());
+        drop(listening);
     }
 }

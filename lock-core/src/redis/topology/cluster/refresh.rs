@@ -157,8 +157,13 @@ impl Cluster {
                 Ok(its) => self.learn(&its),
                 Err(fault) if !fault.is_transient() => {}
                 Err(_) => {
+                    // Whoever is forgotten has no slots, so what is learnt next has no owner before
+                    // it: these are to be told here that they have another one.
+                    let slots = self.needed_at(&addr);
                     self.state().table.forget(&addr);
                     told.iter().for_each(|told| self.learn(told));
+                    self.state().moved = Some(clock::now());
+                    self.stir(&slots);
                 }
             }
         }
