@@ -1,6 +1,8 @@
 //! The members of a managed quorum, by what is known of them, for those who ask them.
 
 use std::fmt;
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -168,7 +170,17 @@ impl MembershipState {
                     return Err(other.fault(&seat.name));
                 }
             }
-            if timeout::by(until, standing.changed()).await.is_err() {
+            let mut changed = pin!(standing.changed());
+            // Called at each poll, as whoever polls may be another one. The runtime of the task that
+            // was called may be blocked, or have ended, and the conductor comes and takes it over.
+            let seen = poll_fn(|cx| {
+                let polled = changed.as_mut().poll(cx);
+                if polled.is_pending() {
+                    self.call();
+                }
+                polled.map(drop)
+            });
+            if timeout::by(until, seen).await.is_err() {
                 return Err(Standing::Unseen.fault(&seat.name));
             }
         }
@@ -371,8 +383,6 @@ impl fmt::Debug for MembershipState {
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future as _;
-    use std::pin::pin;
     use std::task::{Context, Waker};
 
     use tokio::runtime::Builder;

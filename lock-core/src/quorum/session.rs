@@ -265,6 +265,10 @@ fn conflict(name: &str, ours: &Identity, theirs: &Enrolment) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use tokio::runtime::{Builder, Runtime};
 
     use crate::ground::background;
@@ -298,5 +302,26 @@ mod tests {
         });
         assert_eq!(application.metrics().num_alive_tasks(), 0);
         assert_eq!(conductor.metrics().num_alive_tasks(), 1);
+    }
+
+    /// The caller began to wait in a runtime that lives, and the look in one that does not.
+    #[test]
+    fn the_conductor_has_members_looked_at_that_a_caller_waits_for() {
+        let (blocked, caller, conductor) = (runtime(), runtime(), runtime());
+        let stores = vec![Memory::new(), Memory::new(), Memory::new()];
+        let config = MembershipConfig::new(["one", "two", "three"]);
+        let quorum = Quorum::managed(stores, config).unwrap();
+        let state = quorum.members.membership.clone().unwrap();
+        blocked.block_on(async { state.call() });
+        let mut admitting = pin!(state.admit(0));
+        caller.block_on(async {
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(admitting.as_mut().poll(&mut cx).is_pending());
+        });
+        let here = background::enter();
+        // They are new, and kept away for a time.
+        conductor.block_on(admitting).unwrap_err();
+        assert!(!state.seats[0].is_unseen());
+        drop(here);
     }
 }
