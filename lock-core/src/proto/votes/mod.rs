@@ -314,7 +314,7 @@ impl Votes {
         let held = self.held(now);
         if held >= majority {
             self.minority_since = None;
-            return self.grant(now);
+            return self.grant(began, now);
         }
         self.minority_since = (held > 0).then(|| self.minority_since.unwrap_or(now));
         let open = self.seats.iter().filter(|seat| seat.is_open()).count();
@@ -344,7 +344,7 @@ impl Votes {
         Ruling::Blocked { ahead: ahead.max(), recheck: recheck.max(Duration::from_millis(1)) }
     }
 
-    fn grant(&self, now: Instant) -> Ruling {
+    fn grant(&self, began: Instant, now: Instant) -> Ruling {
         let firsts = self.shares(now).filter_map(|(_, share)| share.tokens.first());
         let lasts = self.shares(now).filter_map(|(_, share)| share.tokens.last());
         let tokens = match (firsts.max(), lasts.max()) {
@@ -353,7 +353,7 @@ impl Votes {
         };
         let to = tokens.last().unwrap_or(0);
         let counted = || self.shares(now).filter(|(_, share)| share.counter >= to);
-        match self.until(counted().map(|(_, share)| share.until)) {
+        match self.until(counted().map(|(_, share)| share.until_from(began))) {
             Some(until) => {
                 let wanted = counted().any(|(_, share)| share.wanted);
                 let handed_on = counted().any(|(_, share)| share.handed_on);

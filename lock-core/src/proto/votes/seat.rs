@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::{Fault, Grant};
 use crate::ground::Plus as _;
+use crate::proto::lease::drift;
 use crate::token::TokenBlock;
 
 /// The last answer of one member.
@@ -36,6 +37,8 @@ pub(super) struct Share {
     /// It was answered since the renewal under way began.
     pub(super) fresh: bool,
     pub(super) part: Part,
+    /// When the request was sent that it counts from.
+    pub(super) sent: Instant,
     pub(super) until: Instant,
     pub(super) wanted: bool,
     pub(super) handed_on: bool,
@@ -109,9 +112,16 @@ impl Share {
             counter: counter.max(last),
             fresh: true,
             part: Part::Kept,
+            sent,
             until: sent.plus(grant.valid_for),
             wanted: grant.wanted,
             handed_on: grant.handed_on,
         }
+    }
+
+    /// Until when it lasts for a clock that starts at `began`, whose margin is that of the rest.
+    pub(super) fn until_from(&self, began: Instant) -> Instant {
+        let since = began.saturating_duration_since(self.sent);
+        self.until.checked_sub(drift(since)).unwrap_or(self.until)
     }
 }

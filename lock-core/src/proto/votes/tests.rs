@@ -3,6 +3,7 @@
 use super::*;
 use crate::backend::{Grant, Renewal};
 use crate::ground::clock;
+use crate::proto::lease::LeaseClock;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -83,6 +84,23 @@ fn a_hold_is_good_for_as_long_as_a_majority_holds() {
     assert!(matches!(votes.attempt(now, now), Ruling::Granted { until, .. }
         if until == now + ms(200)));
     assert_eq!((votes.held(now + ms(150)), votes.held(now + ms(250))), (2, 1));
+}
+
+/// A claim keeps what members granted to an earlier attempt. Its clock starts later, and the store's run on.
+#[test]
+fn a_hold_by_earlier_grants_has_the_margin_of_their_whole_lease() {
+    let grant = || Some(granted(5, 9, LEASE));
+    let (mut votes, sent) = asked(vec![grant(), grant(), None]);
+    for since in [0, 10, 500, 900, 980, 995] {
+        let began = sent + ms(since);
+        let Ruling::Granted { until, .. } = votes.attempt(began, began) else {
+            panic!("a majority holds")
+        };
+        let clock = LeaseClock::start(began, until.saturating_duration_since(began));
+        let held = clock.valid_until() - began;
+        let is_safe = held.is_zero() || (ms(since) + held) * 100 / 99 <= LEASE;
+        assert!(is_safe, "{held:?} after {since} ms");
+    }
 }
 
 #[test]

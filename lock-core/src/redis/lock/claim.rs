@@ -16,6 +16,7 @@ use crate::backend::{
 };
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
+use crate::proto::lease::left_of;
 use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{Names, Owner};
 use crate::redis::protocol::script::{ATTEMPT, FORCE_ACQUIRE, WITHDRAW};
@@ -311,7 +312,7 @@ impl RedisClaim {
             return None;
         }
         let since = clock::now().saturating_duration_since(sent);
-        let valid_for = self.claim_lease().checked_sub(since)?;
+        let valid_for = left_of(self.claim_lease(), since)?;
         // Too little to be of use: ask, and have the full lease.
         if valid_for < self.claim_lease() / 3 {
             return None;
