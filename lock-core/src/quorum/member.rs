@@ -366,17 +366,18 @@ fn cut(grant: Grant, enrolment: &Enrolment) -> Result<Grant, Fault> {
 
 /// Withdraws, again and again for as long as the lease may last.
 async fn leave<B>(place: &AtMember<B>, claim: &mut impl MemberClaim, until: Instant) -> Event {
-    let mut failures = 0;
+    let (mut failures, mut may_have_run) = (0, false);
     loop {
         match place.ask(claim.withdraw()).await {
             // An earlier try took effect, and only its answer was lost.
-            Ok(_) if failures > 0 => return Event::Left(Withdrawal::Released),
+            Ok(_) if may_have_run => return Event::Left(Withdrawal::Released),
             Ok(withdrawal) => return Event::Left(withdrawal),
             Err(fault) if !fault.is_transient() || clock::now() >= until => {
                 return Event::GaveUp(fault);
             }
             Err(fault) => {
                 failures += 1;
+                may_have_run |= !fault.is_unsent();
                 place.slot.say(Event::Stays(fault)).await;
             }
         }
@@ -415,6 +416,70 @@ mod tests {
 
         async fn raise(&mut self, _: u64) -> Result<bool, Fault> {
             unreachable!("it holds nothing")
+        }
+    }
+
+    /// Was not to be reached once, and holds nothing.
+    struct OutOfReach(Vec<Fault>);
+
+    impl Claim for OutOfReach {
+        async fn attempt(&mut self) -> Result<Attempt, Fault> {
+            unreachable!("it is withdrawn")
+        }
+
+        async fn changed(&mut self) -> Change {
+            std::future::pending().await
+        }
+
+        async fn renew(&mut self) -> Result<Renewal, Fault> {
+            unreachable!("it is withdrawn")
+        }
+
+        async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+            self.0.pop().map_or(Ok(Withdrawal::NotHeld), Err)
+        }
+    }
+
+    impl MemberClaim for OutOfReach {
+        fn count_from(&mut self, _: u64) {}
+
+        async fn raise(&mut self, _: u64) -> Result<bool, Fault> {
+            unreachable!("it is withdrawn")
+        }
+    }
+
+    /// What was never sent has released nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_found_gone_was_released_only_if_a_try_was_sent() {
+        let sent = || Fault::new(FaultKind::Transient, "no answer");
+        let unsent = || sent().unsent();
+        for (faults, expected) in [
+            (vec![], Withdrawal::NotHeld),
+            (vec![unsent(), unsent()], Withdrawal::NotHeld),
+            (vec![sent()], Withdrawal::Released),
+            (vec![unsent(), sent()], Withdrawal::Released),
+            (vec![sent(), unsent()], Withdrawal::Released),
+        ] {
+            let members = Members::new(vec![()], None, Duration::from_secs(9));
+            let waits = Arc::new(Waits::default());
+            let claim = OutOfReach(faults.clone());
+            let mut served = Served::new(&members.into(), 0, claim, waits.clone());
+            served.ask(Command::Withdraw { clock: 1, within: Duration::from_secs(60) });
+            let left = poll_fn(|cx| {
+                waits.begin(cx.waker());
+                loop {
+                    match served.poll() {
+                        Some(Event::Stays(_)) => {}
+                        Some(event) => return Poll::Ready(event),
+                        None => return Poll::Pending,
+                    }
+                }
+            });
+            let left = left.await;
+            assert!(
+                matches!(left, Event::Left(withdrawal) if withdrawal == expected),
+                "{faults:?}: {left:?}"
+            );
         }
     }
 

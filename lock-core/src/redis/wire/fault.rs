@@ -76,6 +76,13 @@ fn no_tokens(key: &str) -> Fault {
     Fault::new(FaultKind::Refused, what)
 }
 
+/// Whether the server refused a command before it ran anything of it, as one that is not ready or not
+/// that of the keys does. Inside a script none of these can come up.
+pub(in crate::redis) fn is_unserved(error: &RedisError) -> bool {
+    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, Moved, TryAgain};
+    matches!(error.kind(), ErrorKind::Server(Ask | BusyLoading | ClusterDown | Moved | TryAgain))
+}
+
 /// Whether the server only reads: it is a replica. Before 7.0 the code is lost inside a script.
 pub(in crate::redis) fn is_read_only(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
@@ -119,6 +126,7 @@ pub(in crate::redis) fn strange(what: &str) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redis::wire::request::Failure;
 
     fn of_server(code: &str, detail: &str) -> Fault {
         fault(redis::make_extension_error(code.into(), Some(detail.into())))
@@ -157,5 +165,28 @@ mod tests {
         }
         let foreign = of_server("WRONGTYPE", "Operation against a key holding the wrong kind");
         assert_eq!(foreign.kind(), FaultKind::ForeignValue);
+    }
+
+    /// A withdrawal that finds nothing behind one of these has released nothing.
+    #[test]
+    fn a_command_that_the_server_did_not_run_counts_as_not_sent() {
+        let is_unsent = |line: &str| {
+            let line = format!("-{line}\r\n");
+            let answer = redis::parse_redis_value(line.as_bytes()).unwrap();
+            Failure::Server(answer.extract_error().unwrap_err()).into_fault().is_unsent()
+        };
+        for line in [
+            "LOADING Redis is loading the dataset in memory",
+            "CLUSTERDOWN The cluster is down",
+            "MOVED 3999 10.0.0.1:7001",
+            "ASK 3999 10.0.0.1:7001",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+        ] {
+            assert!(is_unsent(line), "{line}");
+        }
+        for line in ["OOM command not allowed", "ERR Error running script", "NOREPLICAS Not enough"]
+        {
+            assert!(!is_unsent(line), "{line}");
+        }
     }
 }

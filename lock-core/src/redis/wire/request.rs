@@ -215,6 +215,7 @@ impl Failure {
 
     pub(in crate::redis) fn into_fault(self) -> Fault {
         match self {
+            Self::Server(error) if fault::is_unserved(&error) => fault::fault(error).unsent(),
             Self::Server(error) => fault::fault(error),
             Self::Other(fault) => fault,
         }

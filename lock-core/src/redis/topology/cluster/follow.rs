@@ -303,8 +303,10 @@ async fn pause(pauses: &mut u32, until: Instant) -> bool {
     true
 }
 
-fn nobody() -> Fault {
-    Fault::new(FaultKind::Transient, "no known node of the cluster serves the slot of this key")
+/// Nothing was sent: who was asked before said that it serves no such slot.
+pub(super) fn nobody() -> Fault {
+    let what = "no known node of the cluster serves the slot of this key";
+    Fault::new(FaultKind::Transient, what).unsent()
 }
 
 /// It may be a master that was cut off: what it says does not count.
@@ -346,5 +348,15 @@ mod tests {
         assert!(pauses > 1 && until + budget / 5 == end);
         assert_eq!(worth_waiting(now, REQUEST_WITHIN), now + REQUEST_WITHIN - LAST_TRY);
         assert_eq!(left(now), REQUEST_LEAST, "however late it is");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_could_be_asked_for_was_not_sent() {
+        let cluster = Cluster::at_nobody(super::super::Target::at(1));
+        let call = Call { script: &FREE, command: FREE.evalsha(0), slot: 5 };
+        let unserved = cluster.call(&call).await.unwrap_err();
+        assert!(unserved.sent.is_none() && unserved.fault.into_fault().is_unsent());
+        let unserved = cluster.send(5, &call.command).await.unwrap_err();
+        assert!(unserved.fault.into_fault().is_unsent());
     }
 }

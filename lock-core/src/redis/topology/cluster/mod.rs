@@ -68,7 +68,7 @@ use self::server::Server;
 pub(in crate::redis) use self::server::asked;
 pub(in crate::redis) use self::target::Target;
 use crate::backend::io::Home;
-use crate::backend::{ClaimId, Fault, FaultKind};
+use crate::backend::{ClaimId, Fault};
 use crate::ground::clock;
 use crate::redis::protocol::slots;
 use crate::redis::wire::access::Access;
@@ -248,9 +248,7 @@ impl Cluster {
     /// Sends a command that is no script to the node that serves a slot.
     pub(in crate::redis) async fn send(&self, slot: u16, command: &Cmd) -> Result<Value, Unserved> {
         let Some(server) = self.owner(slot) else {
-            let what = "no known node of the cluster serves the slot of this key";
-            let fault = Failure::Other(Fault::new(FaultKind::Transient, what));
-            return Err(Unserved { fault, sent: None });
+            return Err(Unserved { fault: Failure::Other(follow::nobody()), sent: None });
         };
         self.session.count();
         server.send(command, REQUEST_WITHIN).await
