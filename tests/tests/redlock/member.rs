@@ -5,7 +5,8 @@ use std::time::Duration;
 use deadpool_redis::{Config, Runtime};
 use lock_core::Key;
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Terms, Withdrawal,
+    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Renewal, Terms,
+    Withdrawal,
 };
 use lock_core::redis::Redis;
 use lock_core::test_util::as_conductor;
@@ -232,4 +233,20 @@ async fn a_fence_that_is_ahead_of_the_clock_goes_on_by_little() {
         last = grant.tokens.last();
         claim.withdraw().await.unwrap();
     }
+}
+
+/// A fence outlives the last lease under it by an hour, however often that was renewed.
+#[tokio::test]
+async fn a_renewal_keeps_the_fence_for_as_long_as_a_grant_does() {
+    let server = RedisServer::start();
+    let member = member(&server, false).await;
+    let mut held = claim(&member, 1_000);
+    assert!(matches!(held.attempt().await, Ok(Attempt::Granted(_))));
+    let hour_ms = 3_600_000;
+    // As if it were granted an hour ago.
+    assert_eq!(server.command::<u64>(&["PEXPIRE", "lock:{k}:fence", "60000"]), 1);
+    assert!(matches!(held.renew().await, Ok(Renewal::Held(_))));
+    let kept_ms: i64 = server.command(&["PTTL", "lock:{k}:fence"]);
+    assert!(kept_ms > hour_ms, "{kept_ms} ms");
+    held.withdraw().await.unwrap();
 }
