@@ -19,7 +19,7 @@
 //!   still owns the slot by what is known when the answer is there, or was asked at the owner's
 //!   wish (`ASK`). One that took half a second or more is taken only after a look at the others: a
 //!   master that hung goes on for a moment before it hears that it was succeeded. The same goes for
-//!   its pushes. An application's pool is only checked at connect: it does not tell which node
+//!   its pushes. A pool of the application is refused beside a cluster: it does not tell which node
 //!   answered.
 //! - A slot on its way: scripts name four keys, and a node refuses them (`TRYAGAIN`) while some are
 //!   here and some there. Attempts wait for the end of the move within their budget. Renewals fall
