@@ -269,9 +269,13 @@ impl RedisClaim {
     /// with that.
     async fn ask(&self, attempt: Call) -> Result<(Value, Option<NotReplicated>), Unserved> {
         let Some(replicas) = self.replicas() else {
-            let answer = match self.pass() {
-                None => self.servers.call(attempt).await?,
-                Some(pass) => Box::pin(self.ask_member(attempt, &pass)).await?,
+            let answer = match (self.pass(), self.servers.cluster()) {
+                (None, None) => self.servers.call(attempt).await?,
+                // On the heap, as its way is long.
+                (None, Some(cluster)) => {
+                    Box::pin(cluster.attempt(&attempt, self.inbox.as_deref())).await?
+                }
+                (Some(pass), _) => Box::pin(self.ask_member(attempt, &pass)).await?,
             };
             return Ok((answer, None));
         };
@@ -319,6 +323,27 @@ impl RedisClaim {
         }
         let (slot, wanted, handed_on) = (handed.slot, handed.wanted, true);
         Some(Grant { slot, wanted, handed_on, ..Grant::new(handed.tokens, valid_for) })
+    }
+
+    /// Whether a grant was pushed that counts by itself. With replicas it does only once they have it,
+    /// too: the store is asked.
+    fn is_handed(&self) -> bool {
+        self.replicas().is_none() && self.inbox.as_ref().is_some_and(|inbox| inbox.is_handed())
+    }
+
+    /// Takes the grant that was pushed, if one was and is good.
+    fn pushed(&mut self) -> Option<Attempt> {
+        let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
+        // Its term is looked at now, not when it came: there may have been another master since.
+        let handed = handed.filter(|handed| self.servers.is_current(handed.term));
+        let handed = handed.filter(|_| self.replicas().is_none())?;
+        let grant = self.handed_on(handed)?;
+        (self.slot, self.wanted) = (handed.slot, handed.wanted);
+        let (first, last) = (handed.tokens.first(), handed.tokens.last());
+        let tokens = (first.unwrap_or(0), last.unwrap_or(0));
+        self.at = At::Held { tokens, is_full: false };
+        self.take_blocked();
+        Some(Attempt::Granted(grant))
     }
 
     pub(super) fn granted(&mut self, tokens: TokenBlock, wanted: Option<bool>) -> Grant {
@@ -472,19 +497,7 @@ impl Claim for RedisClaim {
             return Err(no_quorum());
         }
         self.open_inbox();
-        let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
-        // Its term is looked at now, not when it came: there may have been another master since.
-        let handed = handed.filter(|handed| self.servers.is_current(handed.term));
-        // With replicas, a grant that was pushed counts only once they have it, too: ask.
-        if let Some(handed) = handed.filter(|_| self.replicas().is_none())
-            && let Some(grant) = self.handed_on(handed)
-        {
-            (self.slot, self.wanted) = (handed.slot, handed.wanted);
-            let (first, last) = (handed.tokens.first(), handed.tokens.last());
-            let tokens = (first.unwrap_or(0), last.unwrap_or(0));
-            self.at = At::Held { tokens, is_full: false };
-            self.take_blocked();
-            let granted = Attempt::Granted(grant);
+        if let Some(granted) = self.pushed() {
             return if self.candidate().is_some() {
                 Box::pin(self.shown(granted)).await
             } else {
@@ -493,7 +506,11 @@ impl Claim for RedisClaim {
         }
         let heard = self.is_heard();
         let join = self.manner == Manner::Queues;
-        let answer = self.stand(join).await?;
+        let answer = match self.stand(join).await {
+            // It came while this was asked, which may be why it was not served.
+            Err(fault) if fault.is_transient() && self.is_handed() => self.pushed().ok_or(fault)?,
+            answer => answer?,
+        };
         if let (false, true, Attempt::Blocked { .. }) = (heard, join, &answer) {
             // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
             self.heard().await;
@@ -732,11 +749,13 @@ pub(in crate::redis) fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Mutex, OnceLock};
 
     use super::*;
     use crate::redis::protocol::script::{RENEW, Script};
-    use crate::redis::topology::origin::Origin;
+    use crate::redis::topology::cluster;
+    use crate::redis::topology::origin::{Meant, Origin};
     use crate::redis::wire::fake;
     use crate::redis::wire::route;
 
@@ -792,5 +811,60 @@ pub(super) mod tests {
         assert!(claim.withdraw().await.is_err());
         assert_eq!(claim.withdraw().await.unwrap(), Withdrawal::Released);
         assert_eq!(*told.lock().unwrap(), ["5000", "0"]);
+    }
+
+    /// The line is gone with the last who stood in it, and was handed the key. Where the slot is on
+    /// its way, the node takes that for keys that are elsewhere, for as long as the slot is.
+    #[tokio::test]
+    async fn a_hand_off_is_taken_that_comes_while_an_attempt_waits_for_a_slot_on_its_way() {
+        let of_cluster = ATTEMPT.sharded();
+        let attempts = [Some(of_cluster), of_cluster.patient()].map(|it| sha(it.unwrap()));
+        let is_moving = Arc::new(AtomicBool::new(false));
+        let servers: Arc<OnceLock<Arc<Topology>>> = Arc::default();
+        let (moves, there, own) = (is_moving.clone(), servers.clone(), Arc::new(OnceLock::new()));
+        let port_now = own.clone();
+        let subscribed = |kind: &str, channel: &str| {
+            let (long, bytes) = (kind.len(), channel.len());
+            format!(">3\r\n${long}\r\n{kind}\r\n${bytes}\r\n{channel}\r\n:1\r\n")
+        };
+        let port = fake::start(move |words| match words {
+            ["CLUSTER", "NODES"] => {
+                let port: u16 = *port_now.wait();
+                let nodes = format!("a 127.0.0.1:{port}@1 master - 0 0 1 connected 0-16383");
+                Some(format!("${}\r\n{nodes}\r\n", nodes.len()))
+            }
+            ["SSUBSCRIBE", channel] => Some(subscribed("ssubscribe", channel)),
+            ["SUNSUBSCRIBE", channel] => Some(subscribed("sunsubscribe", channel)),
+            ["EVALSHA", sha, ..] if attempts.iter().any(|known| sha == known) => {
+                if !moves.load(Ordering::SeqCst) {
+                    return Some("*5\r\n:0\r\n:1\r\n:9000\r\n:0\r\n:100\r\n".into());
+                }
+                let session = &there.wait().session;
+                let claim = ClaimId::from_bits(7);
+                let owner = Owner { claim, session: &session.id, of_quorum: false };
+                let data = ["channel".to_owned(), format!("g {owner} 200 231 0")];
+                let data = data.map(|part| Value::BulkString(part.into_bytes())).to_vec();
+                let push = redis::PushInfo { kind: redis::PushKind::SMessage, data };
+                session.inboxes.deliver_in(0, &push);
+                Some("-TRYAGAIN Multiple keys request during rehashing of slot\r\n".into())
+            }
+            ["EVALSHA", ..] => Some("*0\r\n".into()),
+            _ => Some("+OK\r\n".into()),
+        });
+        own.set(port).unwrap();
+        let meant = Meant::Cluster(cluster::Target::at(port));
+        let topology = Topology::connect(meant, "test", None).await.unwrap();
+        assert!(servers.set(topology.clone()).is_ok());
+        let (key, terms) = (Key::new("k").unwrap(), Terms::exclusive(Duration::from_secs(9)));
+        let mut claim = RedisClaim::new(topology, &key, ClaimId::from_bits(7), terms);
+        assert!(matches!(claim.attempt().await, Ok(Attempt::Blocked { .. })));
+        is_moving.store(true, Ordering::SeqCst);
+        match claim.attempt().await {
+            Ok(Attempt::Granted(grant)) => {
+                assert_eq!(grant.tokens, TokenBlock::new(200, 231));
+                assert!(grant.handed_on);
+            }
+            answer => panic!("{answer:?}"),
+        }
     }
 }

@@ -100,6 +100,11 @@ impl Inbox {
         self.events().ask == Some(Why::Elsewhere)
     }
 
+    /// Whether a hand-off was pushed, and not taken yet.
+    pub(in crate::redis) fn is_handed(&self) -> bool {
+        self.events().handed.is_some()
+    }
+
     /// Takes the hand-off that was pushed. The store is asked if there is none.
     pub(in crate::redis) fn handed(&self) -> Option<Handed> {
         let mut events = self.events();

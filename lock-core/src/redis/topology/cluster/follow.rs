@@ -13,6 +13,7 @@ use crate::backend::{Fault, FaultKind};
 use crate::ground::{Pauses, Plus as _, clock};
 use crate::redis::protocol::names::{Name, Names, Owner};
 use crate::redis::protocol::script::{FREE, KEEP, KEEP_SHARE};
+use crate::redis::wire::inbox::Inbox;
 use crate::redis::wire::renewals::{Renew, Renewed};
 use crate::redis::wire::request::{Call, Failure, REQUEST_WITHIN, Unserved};
 
@@ -50,6 +51,8 @@ struct Way<'a> {
     end: Instant,
     /// Whether it goes where the slot is on its way to.
     follows_ask: bool,
+    /// The inbox of a claim in line, which may be told meanwhile what it asks for.
+    inbox: Option<&'a Inbox>,
 }
 
 impl<'a> Way<'a> {
@@ -57,7 +60,11 @@ impl<'a> Way<'a> {
         let now = clock::now();
         let until = worth_waiting(now, budget);
         let (unstable_until, end, follows_ask) = (until, now.plus(budget), true);
-        Self { call, lane, until, unstable_until, end, follows_ask }
+        Self { call, lane, until, unstable_until, end, follows_ask, inbox: None }
+    }
+
+    fn is_told(&self) -> bool {
+        self.inbox.is_some_and(Inbox::is_handed)
     }
 }
 
@@ -67,7 +74,17 @@ impl Cluster {
         self.follow(Way::new(call, Lane::Main, REQUEST_WITHIN)).await
     }
 
-    /// The same, and waits for its replication; both answers in an array.
+    /// The same for an attempt of a claim with this inbox. It does not wait for keys on their way once
+    /// the claim was handed the key: the line that it looks for may be gone with that.
+    pub(in crate::redis) async fn attempt(
+        &self,
+        call: &Call,
+        inbox: Option<&Inbox>,
+    ) -> Result<Value, Unserved> {
+        self.follow(Way { inbox, ..Way::new(call, Lane::Main, REQUEST_WITHIN) }).await
+    }
+
+    /// The same as [`call`](Self::call), and waits for its replication; both answers in an array.
     pub(in crate::redis) async fn call_and_wait(
         &self,
         call: &Call,
@@ -236,7 +253,7 @@ impl Cluster {
                 }
                 Some(Redirect::TryAgain) => {
                     redirects = 0;
-                    !pause(&mut pauses, way.unstable_until).await
+                    way.is_told() || !pause(&mut pauses, way.unstable_until).await || way.is_told()
                 }
                 Some(Redirect::Down) => {
                     redirects = 0;

@@ -22,7 +22,8 @@
 //!   its pushes. A pool of the application is refused beside a cluster: it does not tell which node
 //!   answered.
 //! - A slot on its way: scripts name four keys, and a node refuses them (`TRYAGAIN`) while some are
-//!   here and some there. Attempts wait for the end of the move within their budget. Renewals fall
+//!   here and some there. Attempts wait for the end of the move within their budget, or until the
+//!   claim is handed the key: the line that they ask for may be gone with that. Renewals fall
 //!   back to a script of the lock key alone, which is always at one place: the hold goes on,
 //!   without new tokens. A release tries for 0.1 s, then frees the lock key alone, without a
 //!   hand-off, and waiters find that by their recheck. It does so at once where the node says

@@ -22,7 +22,7 @@ impl Target {
 
     /// The target of a test.
     #[cfg(test)]
-    pub(super) fn at(port: u16) -> Self {
+    pub(in crate::redis) fn at(port: u16) -> Self {
         Self { seeds: vec![Addr::new("127.0.0.1", port)], access: Access::default() }
     }
 }
