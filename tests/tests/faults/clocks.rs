@@ -186,8 +186,8 @@ async fn a_mark_beyond_what_a_token_can_be_is_an_error_that_says_how_to_mend_it(
     nothing_left(&server, [locks]).await;
 }
 
-/// F16 (V2): back by an hour, once. Hand-offs between two processes go on from the mark, and by so little
-/// each that the clock catches up: from then on a restart without data takes no token back.
+/// F16, F40 (V2): back by an hour, once. Hand-offs between two processes go on from the mark, and by
+/// so little each that the clock catches up: from then on a restart without data takes no token back.
 #[tokio::test]
 async fn a_mark_that_is_ahead_of_the_clock_goes_on_by_little() {
     let server = RedisServer::start();
