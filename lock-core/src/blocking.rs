@@ -29,7 +29,8 @@ use tokio::sync::oneshot;
 ///
 /// The work of the future is done on this thread: the work of a `run` may block it as it likes. Holds
 /// are renewed meanwhile, as a client does that on a thread of its own. One of `memory:` has such a
-/// thread from the first wait here on.
+/// thread from the first wait here on where no runtime is entered. In `spawn_blocking` and
+/// `block_in_place` a task of that runtime renews them.
 ///
 /// # Panics
 ///

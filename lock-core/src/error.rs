@@ -156,7 +156,7 @@ impl TimeoutError {
         self.wait
     }
 
-    /// The time from the call to this error.
+    /// The time from the first poll of the wait to this error.
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.waited

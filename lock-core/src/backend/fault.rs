@@ -14,7 +14,7 @@ use std::time::Duration;
 /// | [`Superseded`] | asks again at once, and as `Transient` the second time in a row; whoever does not wait is told | asks again at once, and as `Transient` the second time in a row; nothing is handed on in this process before the answer | as `Transient` |
 /// | [`Unready`] | all who wait are told, and may try again | as `Transient` | as `Transient` |
 /// | [`NotReplicated`] | withdraws the claim; those who asked for so many are told, and may try again | as `Transient` | as `Transient` |
-/// | [`OtherLimit`] | those who asked for this limit are told, and should not try again | as `Transient` | as `Transient` |
+/// | [`OtherLimit`] | those who asked for this limit are told, and should not try again | as `Transient` | as `Refused` |
 /// | [`Refused`], [`ForeignValue`] | all who wait are told, and should not try again | as `Transient` | a release is told at once that its outcome is not known, and nothing is tried again |
 ///
 /// "Told" is [`AcquireError::Unavailable`](crate::AcquireError::Unavailable), or

@@ -26,6 +26,7 @@ pub(crate) fn drift(since: Duration) -> Duration {
 }
 
 /// What is left of a lease that has run for so long by our clock; `None` if that is nothing.
+#[cfg(any(test, feature = "redis"))]
 pub(crate) fn left_of(lease: Duration, since: Duration) -> Option<Duration> {
     lease.checked_sub(since)?.checked_sub(drift(since))
 }
