@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::clock::Beats;
 use super::links::Links;
 use super::liveness::Liveness;
-use super::session::Session;
+use super::session::{Kept, Session};
 use crate::backend::Fault;
 use crate::ground::clock;
 
@@ -25,15 +25,16 @@ impl Drop for Ends {
 /// Opens a session that is kept. To be called at home.
 pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Session>, Fault> {
     let session = Session::open(links).await?;
-    let keeper = keep(Arc::downgrade(&session), session.liveness.clone());
+    let keeper = keep(Arc::downgrade(&session), session.kept());
     drop(session.links.home.spawn(keeper));
     Ok(session)
 }
 
 /// Keeps a session for as long as somebody has it and the servers know it.
-async fn keep(session: Weak<Session>, liveness: Arc<Liveness>) {
+async fn keep(session: Weak<Session>, kept: Arc<Kept>) {
+    let liveness = &kept.liveness;
     let _ends = Ends(liveness.clone());
-    let Some(mut served) = session.upgrade().map(|session| session.links.served()) else { return };
+    let mut served = kept.links.served();
     // More than one may be under way: each proves the time of its own sending.
     let mut under_way = JoinSet::new();
     let mut beats = Beats::start(&liveness.clock());
@@ -52,16 +53,63 @@ async fn keep(session: Weak<Session>, liveness: Arc<Liveness>) {
                 }
             }
         }
-        let Some(session) = session.upgrade() else { return };
+        if session.strong_count() == 0 {
+            return;
+        }
         if liveness.is_over() {
-            tracing::warn!(lease = format!("{:x}", session.lease), "the session at etcd is over");
+            tracing::warn!(lease = format!("{:x}", kept.lease), "the session at etcd is over");
             return;
         }
         let now = clock::now();
         liveness.leases.expire(now);
         if now >= beats.next() {
             beats.sent(&liveness.clock(), now);
-            under_way.spawn(async move { session.beat().await });
+            let kept = kept.clone();
+            under_way.spawn(async move { kept.beat().await });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use super::super::schemes::MEMBERS;
+    use super::super::target::Target;
+    use super::*;
+    use crate::backend::StoreUrl;
+    use crate::backend::io::Home;
+
+    /// Far more than any bound here, and less than a reader of a log waits.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// A session whose members are not in reach.
+    fn session(home: &Arc<Home>) -> Arc<Session> {
+        let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+        let url = StoreUrl::parse(&format!("etcd://{closed}?session=2s"), &[MEMBERS]).unwrap();
+        let links = Links::new(Target::of(&url).unwrap(), home.clone());
+        Session::of(links, 7, Duration::from_secs(2), clock::now())
+    }
+
+    async fn until(what: impl Fn() -> bool) {
+        let polling = async {
+            while !what() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, polling).await.expect("it comes to pass");
+    }
+
+    #[tokio::test]
+    async fn keepalives_that_are_under_way_do_not_keep_a_session_that_nobody_has() {
+        let home = Home::start("test").unwrap();
+        let session = session(&home);
+        let kept = session.kept();
+        drop(home.spawn(keep(Arc::downgrade(&session), kept.clone())));
+        // One each for this test, for the session, for the keeper, and for two keepalives.
+        until(|| Arc::strong_count(&kept) >= 5).await;
+        drop((session, kept));
+        until(|| home.tasks() == 0).await;
     }
 }

@@ -5,6 +5,7 @@
 //! session's own key, the *epoch*. To settle what became of one, the key is written anew. From then
 //! on no write of an older epoch takes effect, and a read tells.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -33,17 +34,33 @@ const LEASE_FIRST: u64 = 1 << 62;
 /// The lowest and the highest first digit of such an id.
 pub(super) const LEASE_DIGITS: (u8, u8) = (b'4', b'7');
 
+/// A session, for those who use it: its lease is given back with the last of them.
 #[derive(Debug)]
 pub(super) struct Session {
+    kept: Arc<Kept>,
+    epoch: AtomicI64,
+    /// Held while the epoch is raised. Only tasks of the home wait for it.
+    raising: tokio::sync::Mutex<()>,
+}
+
+/// The lease of a session, for those who keep it. They are no users: a keepalive that is under way
+/// for the length of an outage must not have the session last as long.
+#[derive(Debug)]
+pub(super) struct Kept {
     pub(super) links: Arc<Links>,
     pub(super) lease: i64,
     pub(super) ttl: Duration,
     /// The key whose revision is the epoch.
     key: Vec<u8>,
-    epoch: AtomicI64,
-    /// Held while the epoch is raised. Only tasks of the home wait for it.
-    raising: tokio::sync::Mutex<()>,
     pub(super) liveness: Arc<Liveness>,
+}
+
+impl Deref for Session {
+    type Target = Kept;
+
+    fn deref(&self) -> &Kept {
+        &self.kept
+    }
 }
 
 impl Session {
@@ -71,24 +88,26 @@ impl Session {
                 Err(failure) => return Err(failure.into_fault()),
             }
         };
-        let key = format!("{}{SESSIONS}/{lease:x}", links.target.root).into_bytes();
-        let session = Arc::new(Self {
-            links,
-            lease,
-            ttl,
-            key,
-            epoch: AtomicI64::new(0),
-            raising: tokio::sync::Mutex::new(()),
-            liveness: Arc::new(Liveness::new(SessionClock::start(ttl, sent))),
-        });
+        let session = Self::of(links, lease, ttl, sent);
         session.raise(0, until).await.map_err(Failure::into_fault)?;
         tracing::debug!(lease = format!("{lease:x}"), ?ttl, "etcd session");
         Ok(session)
     }
 
-    /// The key whose revision is the epoch.
-    pub(super) fn own(&self) -> Range {
-        Range::one(&self.key)
+    /// The session of a lease that was asked for at `sent`.
+    pub(super) fn of(links: Arc<Links>, lease: i64, ttl: Duration, sent: Instant) -> Arc<Self> {
+        let key = format!("{}{SESSIONS}/{lease:x}", links.target.root).into_bytes();
+        let liveness = Arc::new(Liveness::new(SessionClock::start(ttl, sent)));
+        Arc::new(Self {
+            kept: Arc::new(Kept { links, lease, ttl, key, liveness }),
+            epoch: AtomicI64::new(0),
+            raising: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    /// The lease, for those who keep it.
+    pub(super) fn kept(&self) -> Arc<Kept> {
+        self.kept.clone()
     }
 
     /// The epoch under which writes are sent now.
@@ -123,6 +142,27 @@ impl Session {
         Ok(())
     }
 
+    pub(super) async fn transact(
+        &self,
+        compare: Vec<Compare>,
+        success: Vec<RequestOp>,
+        failure: Vec<RequestOp>,
+        repeat: Repeat,
+        until: Instant,
+    ) -> Answer<TxnResponse> {
+        let request = TxnRequest { compare, success, failure };
+        let seen = self.links.seen();
+        let answer = self.links.transact(request, repeat, until).await;
+        self.told(answer, TxnResponse::as_of, seen)
+    }
+}
+
+impl Kept {
+    /// The key whose revision is the epoch.
+    pub(super) fn own(&self) -> Range {
+        Range::one(&self.key)
+    }
+
     /// The servers' word that there is no such lease ends the session. So does a revision below one
     /// that was seen before this was asked: what the session holds may be another's by now.
     fn told<T>(&self, answer: Answer<T>, as_of: fn(&T) -> AsOf, seen: i64) -> Answer<T> {
@@ -140,20 +180,6 @@ impl Session {
             }
             answer => answer,
         }
-    }
-
-    pub(super) async fn transact(
-        &self,
-        compare: Vec<Compare>,
-        success: Vec<RequestOp>,
-        failure: Vec<RequestOp>,
-        repeat: Repeat,
-        until: Instant,
-    ) -> Answer<TxnResponse> {
-        let request = TxnRequest { compare, success, failure };
-        let seen = self.links.seen();
-        let answer = self.links.transact(request, repeat, until).await;
-        self.told(answer, TxnResponse::as_of, seen)
     }
 
     pub(super) async fn read(&self, range: &Range, until: Instant) -> Answer<RangeResponse> {
@@ -184,7 +210,7 @@ impl Session {
         if answer.ttl <= 0 {
             return Err(Failure::NoLease);
         }
-        let read = self.read(&Range::one(&self.key), until).await?;
+        let read = self.read(&self.own(), until).await?;
         let (answered, read) = (answer.header, read.header);
         let is_same_term =
             answered.zip(read).is_some_and(|(one, two)| one.raft_term == two.raft_term);
