@@ -14,11 +14,21 @@ use crate::backend::Fault;
 use crate::ground::clock;
 
 /// Ends the session for all who have it, also when the task panics.
-struct Ends(Arc<Liveness>);
+struct Ends(Option<Arc<Liveness>>);
+
+impl Ends {
+    /// Leaves that to the drop of the session, which gives the lease back only if nothing else has
+    /// ended it.
+    fn leave_to_drop(mut self) {
+        self.0 = None;
+    }
+}
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        self.0.end();
+        if let Some(liveness) = &self.0 {
+            liveness.end();
+        }
     }
 }
 
@@ -33,7 +43,7 @@ pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Session>, Fault> {
 /// Keeps a session for as long as somebody has it and the servers know it.
 async fn keep(session: Weak<Session>, kept: Arc<Kept>) {
     let liveness = &kept.liveness;
-    let _ends = Ends(liveness.clone());
+    let ends = Ends(Some(liveness.clone()));
     let mut served = kept.links.served();
     // More than one may be under way: each proves the time of its own sending.
     let mut under_way = JoinSet::new();
@@ -54,7 +64,7 @@ async fn keep(session: Weak<Session>, kept: Arc<Kept>) {
             }
         }
         if session.strong_count() == 0 {
-            return;
+            return ends.leave_to_drop();
         }
         if liveness.is_over() {
             tracing::warn!(lease = format!("{:x}", kept.lease), "the session at etcd is over");
@@ -111,5 +121,20 @@ mod tests {
         until(|| Arc::strong_count(&kept) >= 5).await;
         drop((session, kept));
         until(|| home.tasks() == 0).await;
+    }
+
+    #[tokio::test]
+    async fn a_keeper_that_finds_nobody_leaves_the_lease_to_be_given_back() {
+        let home = Home::start("test").unwrap();
+        let session = session(&home);
+        let (weak, kept) = (Arc::downgrade(&session), session.kept());
+        // The last who had it is gone, and the drop has not begun.
+        let session = Arc::into_inner(session).expect("the only one");
+        kept.liveness.leases.poke();
+        keep(weak, kept.clone()).await;
+        assert!(!kept.liveness.is_over());
+        drop(session);
+        assert!(kept.liveness.is_over());
+        assert!(home.tasks() > 0, "it is given back");
     }
 }
