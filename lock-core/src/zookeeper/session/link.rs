@@ -10,7 +10,7 @@
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use spawns_core::{Spawn, Task, enter};
 use tokio::task::AbortHandle;
@@ -50,7 +50,7 @@ impl Link {
     }
 
     /// Cuts it, and gives the session up, when there was no connection for as long as the session is
-    /// [looked for](is_looked_for). Ends with the session, and knows nothing else of that.
+    /// [looked for](looked_for_until). Ends with the session, and knows nothing else of that.
     pub(in crate::zookeeper) async fn watch(
         self: Arc<Self>,
         liveness: Arc<Liveness>,
@@ -70,9 +70,14 @@ impl Link {
                 state = state.changed() => match state {
                     state if state.is_terminated() => return,
                     SessionState::Disconnected => {
-                        until.get_or_insert(clock::now().plus(is_looked_for(timeout)));
+                        let heard = liveness.last_heard();
+                        until.get_or_insert(looked_for_until(clock::now(), heard, timeout));
                     }
-                    _ => until = None,
+                    _ => {
+                        // A server has taken the session up again.
+                        liveness.heard(clock::now());
+                        until = None;
+                    }
                 },
                 () = over => break,
             }
@@ -83,11 +88,17 @@ impl Link {
     }
 }
 
-/// The time for which a session of this timeout is looked for without a connection. It is nearly as
-/// long as the server keeps it. The library's deadline is at least a timeout after the connection
-/// went.
-pub(in crate::zookeeper) fn is_looked_for(timeout: Duration) -> Duration {
-    timeout - timeout / 20
+/// Until when a session of this timeout is looked for that has no connection from `now` on.
+///
+/// That is nearly as long as the server keeps it. The library's deadline is 7/5 of a timeout after
+/// the server was last heard. A server that falls silent is left long after that, so the silence
+/// counts too: of a short session it is up to three fifths.
+pub(in crate::zookeeper) fn looked_for_until(
+    now: Instant,
+    last_heard: Instant,
+    timeout: Duration,
+) -> Instant {
+    now.plus(timeout - timeout / 20).min(last_heard.plus(timeout * 13 / 10))
 }
 
 struct OnHome<'a> {
@@ -99,5 +110,46 @@ impl Spawn for OnHome<'_> {
     fn spawn(&self, task: Task) {
         let running = self.home.spawn(Box::into_pin(task.future));
         *lock(&self.last) = Some(running.abort_handle());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zookeeper::target::silence;
+
+    /// How long the library of this version takes to leave a silent server, and its deadline, both
+    /// from the last word of the server.
+    fn library(asked: Duration, granted: Duration) -> (Duration, Duration) {
+        let silence = silence(asked);
+        let tick = if silence > granted * 3 / 5 { granted / 20 } else { silence / 8 };
+        (tick * 9, granted * 7 / 5)
+    }
+
+    #[test]
+    fn a_session_is_given_up_before_the_library_loops_and_not_before_the_server_does() {
+        let heard = clock::now();
+        for (asked_ms, granted_ms) in [
+            (100, 4_000),
+            (100, 800),
+            (2_000, 2_000),
+            (4_000, 4_000),
+            (10_000, 10_000),
+            (10_000, 4_000),
+            (10_000, 3_334),
+            (40_000, 4_000),
+            (600_000, 40_000),
+            (600_000, 2_000),
+        ] {
+            let (asked, granted) =
+                (Duration::from_millis(asked_ms), Duration::from_millis(granted_ms));
+            let (left, deadline) = library(asked, granted);
+            // A connection that breaks is left at once, a silent one late.
+            for gone in [Duration::ZERO, left] {
+                let until = looked_for_until(heard + gone, heard, granted) - heard;
+                assert!(until < deadline, "{asked:?} {granted:?} {gone:?}: {until:?}");
+                assert!(until >= granted * 19 / 20, "{asked:?} {granted:?} {gone:?}: {until:?}");
+            }
+        }
     }
 }

@@ -227,7 +227,8 @@ impl Drop for Session {
         // that, but the thread must not end before it.
         let (home, farewell) = (self.home.clone(), is_closed(self.client.state_watcher()));
         // A connection that is lost from here on is told of to nobody.
-        let until = clock::now().plus(link::is_looked_for(self.timeout()));
+        let heard = self.liveness.last_heard();
+        let until = link::looked_for_until(clock::now(), heard, self.timeout());
         let link = self.link.clone();
         drop(self.home.spawn(async move {
             // Without a link the server ends it by itself.
