@@ -9,7 +9,7 @@
 //! | `…-__WRIT__<number>`, `…-__READ__<number>` | ephemeral | the same | the same |
 //! | `…-latch-<number>` | ephemeral | what a candidate publishes | the same |
 //! | `<root>/<key>/locks`, `<root>/<key>/leases` | container | who wants a permit, who has one | until the server finds them empty |
-//! | `<root>/<key>/leases/_c_<claim id>-lease-<number>` | ephemeral | the number of a permit, and of how many | until it is withdrawn |
+//! | `<root>/<key>/leases/_c_<claim id>-slot<permit>of<permits>-lease-<number>` | ephemeral | host, process, name of a claim | until it is withdrawn |
 //! | `<root>/{lock-sessions}/<session id>` | ephemeral | nothing | as long as the session |
 //! | `<root>/{lock-tokens}/<slot>` | persistent | a token counter, at a member of a quorum | for good; 1,024 of them at most |
 //! | `<root>/{lock-quorum}` | persistent | which quorum the server is a member of | for good |
