@@ -1,5 +1,8 @@
 //! Waiters that are killed, and waiters that are many.
 
+use lock_core::Key;
+use lock_core::backend::{Attempt, Backend, Claim, ClaimId, Terms};
+use lock_core::zookeeper::ZooKeeper;
 use tests::proxy::Proxy;
 use tests::wait::eventually;
 
@@ -79,4 +82,30 @@ async fn a_release_wakes_one_of_many_waiters() {
     tokens.dedup();
     assert_eq!(tokens.len(), CLIENTS);
     nothing_left(&server, [holder]).await;
+}
+
+/// V2: the word of a watch can be lost with a link. So whoever waits reads the line again whenever
+/// it was told to ask again, also where its lease has it ask more often than the session does.
+#[tokio::test]
+async fn a_waiter_that_asks_again_reads_the_line_though_its_watch_stands() {
+    let server = Zoo::start().await;
+    let store = ZooKeeper::connect(&server.at(LONG)).await.unwrap();
+    let key = Key::new("k").unwrap();
+    let claim = |lease| {
+        let id = ClaimId::from_bits(fastrand::u128(..));
+        store.claim(&key, id, Terms::exclusive(lease))
+    };
+    let (mut holder, mut waiter) = (claim(LEASE), claim(ms(3_000)));
+    assert!(matches!(holder.attempt().await, Ok(Attempt::Granted(_))));
+    for _ in 0..2 {
+        let answer = waiter.attempt().await;
+        let Ok(Attempt::Blocked { recheck, .. }) = answer else { panic!("{answer:?}") };
+        assert_eq!(recheck, ms(1_000));
+        tokio::time::sleep(recheck).await;
+        let before = store.requests();
+        assert!(matches!(waiter.attempt().await, Ok(Attempt::Blocked { .. })));
+        assert!(store.requests() > before, "it was answered from memory");
+    }
+    drop((holder, waiter));
+    eventually("both have left", || server.line("k").is_empty()).await;
 }

@@ -85,11 +85,11 @@ impl ZooKeeperClaim {
     }
 
     /// The last answer again, if it came a moment ago and the watch that it set stands. A watch
-    /// whose word was lost is made up for by reading the line at a third of the session.
+    /// whose word was lost is made up for by reading the line whenever a recheck is due.
     fn is_still_blocked(&self, node: &LockNode, now: Instant) -> Option<Attempt> {
         let Stage::Waiting(waiting) = &self.stage else { return None };
         let stands = self.watch.as_ref().is_some_and(|watch| !watch.is_over());
-        let fresh = now < waiting.seen.plus(node.session.timeout() / 3);
+        let fresh = now < waiting.seen.plus(self.recheck(&node.session));
         (stands && fresh && !waiting.is_stale).then(|| self.blocked(&node.session, waiting.ahead))
     }
 
