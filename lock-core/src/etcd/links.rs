@@ -2,6 +2,7 @@
 //!
 //! One link is used at a time. It is left for the next member as soon as one does not answer in
 //! time, cannot be connected to, or says that it has no leader; what is under way over it goes on.
+//! A connection or a login may take longer than an answer: the next try waits for the same.
 //! All requests run at home and to their end, whatever becomes of the caller. The caller waits no
 //! longer than it said, also where the home stands still.
 
@@ -21,12 +22,13 @@ use super::link::{Choice, Link};
 use super::login::Logins;
 pub(super) use super::rpc::Answer;
 use super::rpc::{Departure, carried, streaming, unary};
-use super::target::Target;
+use super::target::{CONNECT_WITHIN, Target};
 use super::wire::{
     AsOf, LeaseRequest, LeaseResponse, RangeRequest, RangeResponse, StatusResponse, TxnRequest,
     TxnResponse, WatchRequest, WatchResponse,
 };
-use crate::backend::io::{Home, by};
+use crate::backend::Fault;
+use crate::backend::io::{Home, by, within};
 use crate::ground::{FAULT_PAUSES, Plus as _, clock};
 
 /// How long one request may take, on all members together.
@@ -58,6 +60,15 @@ pub(super) enum Repeat {
     /// It changes nothing more the second time, however late the first one is.
     Yes,
     No,
+}
+
+/// The outcome of one try.
+enum Tried<R> {
+    Answered(R),
+    /// The connection is not made yet, or the login has no answer yet. What is done of them would
+    /// be lost with the link.
+    Waits(Fault),
+    Failed(Failure),
 }
 
 /// The revisions that this client has seen.
@@ -156,6 +167,35 @@ impl Links {
         }
     }
 
+    /// Tries this link once, for its share of the time.
+    async fn try_over<R, F: Future<Output = Answer<R>>>(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        until: Instant,
+        once: impl Fn(Arc<Self>, Arc<Link>, Departure) -> F,
+    ) -> Tried<R> {
+        let departure = Departure::default();
+        link.waits();
+        let end = until.min(clock::now().plus(self.patience()));
+        let trying = once(self.clone(), link.clone(), departure.clone());
+        let answer = by(end, trying).await;
+        let is_unsent = departure.call_off();
+        let waits = is_unsent && answer.is_err();
+        if !waits {
+            link.waits_no_more();
+        }
+        let late = |_| Err(Failure::Unknown(fault::timed_out(self.patience())));
+        match answer.unwrap_or_else(late) {
+            Ok(answer) => Tried::Answered(answer),
+            Err(Failure::Unknown(fault)) if waits && link.waited() < CONNECT_WITHIN => {
+                Tried::Waits(fault)
+            }
+            // The connection or the login failed, or took too long.
+            Err(Failure::Unknown(fault)) if is_unsent => Tried::Failed(Failure::Unsent(fault)),
+            Err(failure) => Tried::Failed(failure),
+        }
+    }
+
     /// Tries one link after the other. Of the time, each has a share.
     async fn until_answered<R, F: Future<Output = Answer<R>>>(
         self: &Arc<Self>,
@@ -169,20 +209,20 @@ impl Links {
             return Err(Failure::Unsent(fault::timed_out(REQUEST_WITHIN)));
         }
         loop {
-            let (link, departure) = (self.link(), Departure::default());
-            let login = self.logins.number();
-            let end = until.min(clock::now().plus(self.patience()));
-            let trying = once(self.clone(), link.clone(), departure.clone());
-            let answer = by(end, trying).await;
-            let late = |_| Err(Failure::Unknown(fault::timed_out(self.patience())));
-            let failure = match answer.unwrap_or_else(late) {
-                Ok(answer) => {
+            let (link, login) = (self.link(), self.logins.number());
+            let failure = match self.try_over(&link, until, &once).await {
+                Tried::Answered(answer) => {
                     self.is_served(true);
                     return Ok(answer);
                 }
-                // The connection was not made, or the login had no answer.
-                Err(Failure::Unknown(fault)) if departure.call_off() => Failure::Unsent(fault),
-                Err(failure) => failure,
+                Tried::Waits(_) if clock::now() < until => {
+                    self.is_served(false);
+                    continue;
+                }
+                Tried::Waits(fault) => {
+                    return Err(unknown.map_or(Failure::Unsent(fault), Failure::Unknown));
+                }
+                Tried::Failed(failure) => failure,
             };
             match failure {
                 Failure::TokenOver | Failure::LoginAsked(_)
@@ -243,11 +283,17 @@ impl Links {
         let mut request = Request::new(request);
         let metadata = request.metadata_mut();
         metadata.insert("hasleader", AsciiMetadataValue::from_static("true"));
-        let log_in = async |asked| {
+        let log_in = |asked| {
             self.requests.fetch_add(1, Ordering::Relaxed);
-            unary(&link.channel, AUTHENTICATE, Request::new(asked), &Departure::default()).await
+            let channel = link.channel.clone();
+            async move {
+                let departure = Departure::default();
+                let asking = unary(&channel, AUTHENTICATE, Request::new(asked), &departure);
+                let late = |_| Err(Failure::Unknown(fault::timed_out(REQUEST_WITHIN)));
+                within(REQUEST_WITHIN, asking).await.unwrap_or_else(late)
+            }
         };
-        self.logins.sign(metadata, log_in).await?;
+        self.logins.sign(metadata, link.number, log_in).await?;
         self.requests.fetch_add(1, Ordering::Relaxed);
         Ok(request)
     }
@@ -382,6 +428,38 @@ mod tests {
         }
         let failure = write(&links(addr, &home)).await;
         assert!(matches!(failure, Failure::Unsent(_)), "{failure:?}");
+    }
+
+    #[cfg(feature = "etcd-tls")]
+    #[tokio::test]
+    async fn a_connection_that_takes_longer_than_an_answer_is_waited_for() {
+        use tonic::transport::{ClientTlsConfig, Endpoint};
+
+        let home = Home::start("test").unwrap();
+        // It takes what comes, and says nothing to the beginning of TLS.
+        let slow = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let addr = slow.local_addr().unwrap();
+        let url = StoreUrl::parse(&format!("etcd://{addr}?session=2s"), &[MEMBERS]).unwrap();
+        let endpoint = Endpoint::from_shared(format!("https://{addr}")).unwrap();
+        let endpoint = endpoint.connect_timeout(CONNECT_WITHIN);
+        let endpoints = vec![endpoint.tls_config(ClientTlsConfig::new()).unwrap()];
+        let links = Links::new(Target { endpoints, ..Target::of(&url).unwrap() }, home.clone());
+        let until = clock::now().plus(CONNECT_WITHIN);
+        let asking = links.clone();
+        let asking = home.spawn(async move {
+            asking.transact(TxnRequest::default(), Repeat::No, until).await.map(drop)
+        });
+        let (one, _) = slow.accept().unwrap();
+        // Each try is counted when it begins to wait for the connection.
+        while links.requests() < 3 && clock::now() < until {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        slow.set_nonblocking(true).unwrap();
+        assert!(slow.accept().is_err(), "another connection was begun");
+        let answer = tokio::time::timeout(PATIENCE, asking).await.expect("it is bounded");
+        let failure = answer.unwrap().expect_err("nobody answers");
+        assert!(matches!(failure, Failure::Unsent(_)), "{failure:?}");
+        drop(one);
     }
 
     #[tokio::test]

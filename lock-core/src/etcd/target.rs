@@ -16,7 +16,7 @@ const SESSION_MIN: Duration = Duration::from_secs(2);
 const SESSION_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// How long a member may take to connect to.
-const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
 /// The members to connect to, and the login.
 #[derive(Clone)]
