@@ -134,9 +134,10 @@ impl Fault {
         self
     }
 
-    /// Makes it one that may pass by itself, as what is refused just now was had before.
-    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-    pub(crate) fn passing(mut self) -> Self {
+    /// Makes it [`Transient`](FaultKind::Transient): what is refused just now was had before, and
+    /// may be had again.
+    #[must_use]
+    pub fn passing(mut self) -> Self {
         self.kind = FaultKind::Transient;
         self
     }

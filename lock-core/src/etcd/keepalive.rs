@@ -97,9 +97,9 @@ mod tests {
     /// A session whose members are not in reach.
     fn session(home: &Arc<Home>) -> Arc<Session> {
         let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
-        let url = StoreUrl::parse(&format!("etcd://{closed}?session=2s"), &[MEMBERS]).unwrap();
+        let url = StoreUrl::parse(&format!("etcd://{closed}?session=9s"), &[MEMBERS]).unwrap();
         let links = Links::new(Target::of(&url).unwrap(), home.clone());
-        Session::of(links, 7, Duration::from_secs(2), clock::now())
+        Session::of(links, 7, Duration::from_secs(9), clock::now())
     }
 
     async fn until(what: impl Fn() -> bool) {

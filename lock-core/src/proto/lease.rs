@@ -25,12 +25,6 @@ pub(crate) fn drift(since: Duration) -> Duration {
     since / (DRIFT_SHARE - 1)
 }
 
-/// What is left of a lease that has run for so long by our clock; `None` if that is nothing.
-#[cfg(any(test, feature = "redis"))]
-pub(crate) fn left_of(lease: Duration, since: Duration) -> Option<Duration> {
-    lease.checked_sub(since)?.checked_sub(drift(since))
-}
-
 /// The clock of one granted claim.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseClock {
@@ -144,21 +138,6 @@ mod tests {
             let (sent, lease) = (clock::now(), Duration::from_micros(lease_us));
             let held = LeaseClock::start(sent, lease).valid_until() - sent;
             proptest::prop_assert!(held * 100 / 99 <= lease);
-        }
-
-        #[test]
-        fn so_does_one_of_what_was_left_of_a_lease(
-            lease_us in 10_000_u64..=86_400_000_000,
-            since_us in 0_u64..=86_400_000_000,
-        ) {
-            let (sent, lease) = (clock::now(), Duration::from_micros(lease_us));
-            let since = Duration::from_micros(since_us);
-            if let Some(left) = left_of(lease, since) {
-                let held = LeaseClock::start(sent, left).valid_until() - sent;
-                proptest::prop_assert!(held.is_zero() || (since + held) * 100 / 99 <= lease);
-            } else {
-                proptest::prop_assert!(since * 100 / 99 + Duration::from_micros(1) >= lease);
-            }
         }
     }
 

@@ -16,7 +16,7 @@ use crate::backend::{
 };
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
-use crate::proto::lease::left_of;
+use crate::proto::lease::drift;
 use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{Names, Owner};
 use crate::redis::protocol::script::{ATTEMPT, FORCE_ACQUIRE, WITHDRAW};
@@ -747,12 +747,18 @@ pub(in crate::redis) fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &
     &numbers[..count]
 }
 
+/// What is left of a lease that has run for so long by our clock; `None` if that is nothing.
+fn left_of(lease: Duration, since: Duration) -> Option<Duration> {
+    lease.checked_sub(since)?.checked_sub(drift(since))
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Mutex, OnceLock};
 
     use super::*;
+    use crate::proto::lease::LeaseClock;
     use crate::redis::protocol::script::{RENEW, Script};
     use crate::redis::topology::cluster;
     use crate::redis::topology::origin::{Meant, Origin};
@@ -763,6 +769,23 @@ pub(super) mod tests {
         match script.evalsha(0).args_iter().nth(1) {
             Some(redis::Arg::Simple(sha)) => String::from_utf8(sha.to_vec()).unwrap(),
             _ => panic!("a call has a hash"),
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_slow_clock_of_what_was_left_of_a_lease_ends_no_later_than_the_store(
+            lease_us in 10_000_u64..=86_400_000_000,
+            since_us in 0_u64..=86_400_000_000,
+        ) {
+            let (sent, lease) = (clock::now(), Duration::from_micros(lease_us));
+            let since = Duration::from_micros(since_us);
+            if let Some(left) = left_of(lease, since) {
+                let held = LeaseClock::start(sent, left).valid_until() - sent;
+                proptest::prop_assert!(held.is_zero() || (since + held) * 100 / 99 <= lease);
+            } else {
+                proptest::prop_assert!(since * 100 / 99 + Duration::from_micros(1) >= lease);
+            }
         }
     }
 
