@@ -608,8 +608,9 @@ impl ClientBuilder {
 
     /// Puts all keys of this client below a prefix: the key `order:42` is `staging:order:42` at the
     /// store under the prefix `staging` (default: none; 1 to 128 bytes encoded, as
-    /// [`Key::new`](crate::Key::new) has it). Clients of two prefixes have no key in common, so
-    /// stages and tenants may share a store. A key may be shorter by as much and the `:`, see
+    /// [`Key::new`](crate::Key::new) has it). Stages and tenants may share a store:
+    /// clients of two prefixes have no key in common, unless one prefix begins with the other and a
+    /// `:`, as `shop` and `shop:eu`. A key may be shorter by as much and the `:`, see
     /// [`Capabilities::key_bytes_max`](crate::backend::Capabilities).
     ///
     /// Guards, errors and the lists of busy keys name the key without it. A URL says the same by

@@ -292,7 +292,7 @@ impl LockOptions {
     }
 
     /// The longest that an acquire may take, `wait * (1 + retries)`: the tries and the pauses
-    /// between them. Where `wait` is zero the one try has 2 s for the answer of the store.
+    /// between them. It is zero where `wait` is; the one try has 2 s for the answer of the store then.
     #[must_use]
     pub fn budget(&self) -> Duration {
         self.wait.saturating_mul(self.retries.saturating_add(1))

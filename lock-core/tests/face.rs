@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods)] // the clock is paused
 
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -296,4 +297,30 @@ fn a_guard_may_be_dropped_outside_a_runtime_and_after_it() {
     assert!(b.is_held());
     drop(b);
     assert_eq!(locks.stats().keys, 0);
+}
+
+/// A handler that is traced with its arguments prints a client at each call.
+#[tokio::test(start_paused = true)]
+async fn a_client_is_printed_in_a_few_words_however_many_keys_are_held() -> Test {
+    struct Page(String);
+    impl fmt::Write for Page {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.push_str(text);
+            if self.0.len() < 1 << 16 { Ok(()) } else { Err(fmt::Error) }
+        }
+    }
+    let locks = LockClient::memory();
+    let mut guards = Vec::new();
+    for n in 0..64 {
+        guards.push(locks.lock(format!("secret-{n}")).await?);
+    }
+    let lost = guards[0].lost();
+    let election = locks.election("e");
+    let printed: [&dyn fmt::Debug; 4] = [&locks, &guards[1], &lost, &election];
+    for printed in printed {
+        let mut page = Page(String::new());
+        write!(page, "{printed:?}")?;
+        assert!(!page.0.contains("secret-7"), "{}", page.0);
+    }
+    Ok(())
 }

@@ -105,7 +105,9 @@ impl Wait {
         let end = WaitEnd::of(result);
         match result {
             // The caller that set this bound counts those whom it never let in.
-            Err(AcquireError::Overloaded(error)) if error.is_waiters_max() && tries == 1 => {
+            Err(AcquireError::Overloaded(error))
+                if error.is_waiters_max() && tries == 1 && !self.in_line =>
+            {
                 self.tell(tries, end);
                 return;
             }

@@ -155,3 +155,17 @@ async fn taking_by_force_is_refused_where_it_cannot_be_had_and_for_who_shares() 
     assert!(error.to_string().contains("order:42"), "{error}");
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_called_under_a_hold_takes_the_key_from_that_too() -> Test {
+    let stage = Stage::new();
+    let outer = stage.locks.lock("k").await?;
+    let inner = outer.scope(stage.locks.lock("k").force_acquire()).await?;
+    assert!(inner.token() > outer.token());
+    let lost = timeout(ms(1), outer.lost()).await?;
+    assert_eq!((lost.reason(), lost.token()), (LossReason::Taken, outer.token()));
+    inner.release().await?;
+    drop(outer);
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}

@@ -1,7 +1,8 @@
 //! Ends: of the client, of the runtime.
 
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use lock_core::LockClient;
@@ -251,4 +252,27 @@ async fn a_closed_keeps_no_client_alive() {
     let mut closed = pin!(locks.closed());
     drop(locks);
     assert!(!is_ready(closed.as_mut()));
+}
+
+/// A waker is code of the application's.
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_keeps_nobody_from_being_told_of_a_shutdown() -> Test {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("the waker of a test");
+        }
+    }
+    let stage = Stage::new();
+    let _guard = stage.locks.lock("k").await?;
+    let waiting = tokio::spawn(stage.locks.lock("k").wait(secs(60)).acquire());
+    settle().await;
+    let mut closed = pin!(stage.locks.closed());
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(closed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let locks = stage.locks.clone();
+    let shutdown = tokio::spawn(async move { locks.shutdown(ms(1)).await });
+    assert!(waiting.await?.unwrap_err().is_closed());
+    shutdown.await?;
+    Ok(())
 }

@@ -48,7 +48,9 @@ impl Waiting {
         let tries = self.acquire.tries();
         let result = match polled {
             // The line was full when it came. It has not waited, and pays nothing in.
-            Poll::Ready(Err(error)) if tries <= 1 && is_line_full(&error) => {
+            Poll::Ready(Err(error))
+                if tries <= 1 && !self.has_deposited && is_line_full(&error) =>
+            {
                 self.watched.not_let_in();
                 return Poll::Ready(Err(GaveUp { error, waited: Duration::ZERO, tries: 0 }));
             }

@@ -155,6 +155,8 @@ impl Acquire {
     /// Makes it one that takes the key from all who hold it.
     pub(crate) fn forcing(mut self) -> Self {
         self.opens = Opens::Force;
+        // Also from a hold that this is called under.
+        self.options.reentrant = false;
         self
     }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::cell::Shared;
+use crate::engine::conduct::foreign;
 use crate::ground::clock;
 use crate::proto::{Counters, Effects};
 use crate::view::BusyKey;
@@ -44,7 +45,7 @@ impl Shared {
     /// Refuses new claims, and ends all waits.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.closing.notify_waiters();
+        foreign::call(|| self.closing.notify_waiters());
         for cell in self.conductor.registry.cells() {
             let mut fx = Effects::none();
             cell.cohort().close(&mut fx);

@@ -1,13 +1,13 @@
 //! One busy key: its cohort behind a short mutex, and what a guard does with it.
 
 use std::future::{Future, poll_fn};
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
+use std::{fmt, io};
 
 use futures_util::task::{ArcWake, waker_ref};
 use smallvec::SmallVec;
@@ -37,7 +37,6 @@ pub(crate) type Shared = SharedBy<KeyCell>;
 pub(in crate::engine) type Timer = TimerBy<KeyCell>;
 
 /// One busy key of a client: its cohort, its driver, and who polls that.
-#[derive(Debug)]
 pub(crate) struct KeyCell {
     key: Key,
     hash: u64,
@@ -488,5 +487,12 @@ impl Host for KeyCell {
             let _counted = counted;
             work.await;
         });
+    }
+}
+
+impl fmt::Debug for KeyCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not what it shares with all other keys of its client, which would print this one again.
+        f.debug_struct("KeyCell").field("key", &self.key).finish_non_exhaustive()
     }
 }

@@ -23,7 +23,6 @@ use crate::options::{Background, LockOptions};
 const RIVALS_MAX: usize = 8;
 
 /// State that the handles, guards and keys `K` of one client share.
-#[derive(Debug)]
 pub(crate) struct SharedBy<K> {
     pub(crate) backend: Arc<dyn DynBackend>,
     pub(crate) capabilities: Capabilities,
@@ -181,5 +180,17 @@ impl<K: Kept> Future for TimerBy<K> {
 impl<K> fmt::Debug for TimerBy<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Timer").field(&self.alarm).finish()
+    }
+}
+
+impl<K> fmt::Debug for SharedBy<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the keys: there may be many, and they are nobody's who only prints a client.
+        f.debug_struct("Shared")
+            .field("backend", &self.backend)
+            .field("capabilities", &self.capabilities)
+            .field("defaults", &self.defaults)
+            .field("is_closed", &self.closed)
+            .finish_non_exhaustive()
     }
 }

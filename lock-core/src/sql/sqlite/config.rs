@@ -1,5 +1,6 @@
 //! Where a SQLite database is, and what may be made there.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use sqlx::SqlitePool;
@@ -24,7 +25,7 @@ use crate::sql::schema::{Schema, TableName};
 /// let locks = LockClient::with_backend(config.connect().await?);
 /// # Ok(()) }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SqliteConfig {
     pub(super) options: SqliteConnectOptions,
     /// None is a database in this process.
@@ -32,6 +33,17 @@ pub struct SqliteConfig {
     pub(super) table: TableName,
     /// A file and tables that are missing are made.
     pub(super) creates: bool,
+}
+
+impl fmt::Debug for SqliteConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the options: the pragmas of a pool may have a key in them.
+        f.debug_struct("SqliteConfig")
+            .field("file", &self.file)
+            .field("table", &self.table)
+            .field("creates", &self.creates)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SqliteConfig {
@@ -106,5 +118,18 @@ impl SqliteConfig {
             .create_if_missing(self.creates)
             .thread_name(|_| "lock-sqlite".to_owned())
             .disable_statement_logging()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_key_of_an_encrypted_file_is_not_printed() {
+        let options = SqliteConnectOptions::new().filename("a").pragma("key", "'secret'");
+        let config = SqliteConfig::of_pool(&SqlitePool::connect_lazy_with(options));
+        let printed = format!("{config:?}");
+        assert!(printed.contains("lock_leases") && !printed.contains("secret"), "{printed}");
     }
 }
