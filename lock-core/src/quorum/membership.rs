@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,8 @@ pub(super) struct Seat {
     standing: watch::Sender<Standing>,
     /// The highest minimum token that it was seen to have.
     token_min: AtomicU64,
+    /// It was seen to have an enrolment, in whatever sitting: without one it has lost it.
+    pub(super) was_enrolled: AtomicBool,
     /// When it answered last.
     answered: Mutex<Option<Instant>>,
     pub(super) series: Series,
@@ -91,6 +93,7 @@ impl MembershipState {
             name: name.clone(),
             standing: watch::Sender::new(Standing::Unseen),
             token_min: AtomicU64::new(0),
+            was_enrolled: AtomicBool::new(false),
             answered: Mutex::new(None),
             series: Series::new(name),
         };

@@ -3,6 +3,7 @@
 //! withdrawals do not wait for it. Attempts do, and where the conductor makes them, it runs beside
 //! the conductor.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -67,7 +68,12 @@ pub(super) fn start<M: Member>(
     let line = Line { is_busy: false, again: clock::now(), failures: 0 };
     let lines = vec![line; state.seats.len()];
     let rises = Rises(state.clone(), call.clone());
-    let membership = Membership::new(identity);
+    let mut membership = Membership::new(identity);
+    for (member, seat) in state.seats.iter().enumerate() {
+        if seat.was_enrolled.load(Ordering::Relaxed) {
+            membership.knows(member);
+        }
+    }
     let client = members.clone();
     let session =
         Session { members, state, call, membership, lines, running: FuturesUnordered::new() };
@@ -166,7 +172,11 @@ impl<M: Member> Session<M> {
         let answer = match heard {
             Event::Probed { sent, answer: Ok(probe) } => {
                 line.failures = 0;
-                self.state.seats[member].answers(sent, now);
+                let seat = &self.state.seats[member];
+                seat.answers(sent, now);
+                if probe.enrolment.is_some() {
+                    seat.was_enrolled.store(true, Ordering::Relaxed);
+                }
                 self.membership.saw(member, sent, now, probe);
                 Ok(())
             }

@@ -159,6 +159,22 @@ async fn a_member_that_lost_its_data_grants_nothing_for_the_longest_lease_and_th
     }
 }
 
+/// Those who knew the quorum do not take it for a new one, also long after they looked at it.
+#[tokio::test(start_paused = true)]
+async fn a_quorum_whose_members_have_all_lost_their_data_is_not_founded_anew() {
+    let stage = Stage::of(3).await;
+    assert!(stage.is_granted().await);
+    sleep(OLD).await;
+    assert!(stage.is_granted().await);
+    stage.stores.iter().for_each(Memory::flush);
+    let lost_at = Instant::now();
+    let error = stage.locks.lock("k").options(short()).try_acquire().await.unwrap_err();
+    assert!(error.is_unavailable() && error.is_retryable(), "{error}");
+    drop(stage.locks.lock("k").options(short().with_wait(ms(20_000))).await.unwrap());
+    let took = lost_at.elapsed();
+    assert!(QUARANTINE <= took && took < QUARANTINE + ms(1_200), "{took:?}");
+}
+
 /// A counter that somebody raised far ahead of every clock, at one member.
 async fn run_ahead(store: &Memory) {
     let terms = Terms::exclusive(ms(1_000));

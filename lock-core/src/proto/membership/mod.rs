@@ -126,6 +126,11 @@ impl Membership {
         self.seats.len() / 2 + 1
     }
 
+    /// A member was seen to have an enrolment before.
+    pub(crate) fn knows(&mut self, member: usize) {
+        self.seats[member].known = true;
+    }
+
     /// A member answered a probe that was sent at `sent`.
     pub(crate) fn saw(&mut self, member: usize, sent: Instant, heard: Instant, probe: Probe) {
         let seat = &mut self.seats[member];

@@ -314,6 +314,8 @@ impl Votes {
         let held = self.held(now);
         if held >= majority {
             self.minority_since = None;
+            // A member whose answer comes later is not part of the hold before that is renewed.
+            self.renewing = true;
             return self.grant(began, now);
         }
         self.minority_since = (held > 0).then(|| self.minority_since.unwrap_or(now));

@@ -329,3 +329,15 @@ fn a_member_that_joined_counts_once_those_before_it_were_renewed() {
     renewed(&mut votes, now, &[(0, true), (1, false), (2, true)]);
     assert!(matches!(votes.renewal(now), Renewed::Held { .. }), "the third replaces the second");
 }
+
+/// The third was asked with the others. Somebody else may have held the key at it and at the second
+/// before it answered.
+#[test]
+fn a_member_that_answers_the_attempt_late_does_not_replace_one_that_lost_the_key() {
+    let grant = || Some(granted(5, 9, LEASE));
+    let (mut votes, now) = asked(vec![grant(), grant(), None]);
+    assert!(matches!(votes.attempt(now, now), Ruling::Granted { .. }));
+    votes.attempted(2, granted(20, 29, LEASE), now, |_| ms(50));
+    renewed(&mut votes, now, &[(0, true), (1, false), (2, true)]);
+    assert_eq!(votes.renewal(now), Renewed::Lost);
+}
