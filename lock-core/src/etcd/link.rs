@@ -1,7 +1,7 @@
 //! The link in use, and which one follows it.
 //!
-//! A link that was left is gone, and what was done of its connection and its login with it. So one
-//! is not left because a request waits for these, unless for as long as a connection may take.
+//! A link that was left is gone, and what was done of its connection with it. So one is not left
+//! because a request waits for that, unless for as long as a connection may take.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ pub(super) struct Link {
     pub(super) number: u64,
     member: usize,
     left: watch::Sender<bool>,
-    /// The time since when requests wait for its connection or a login, and none has left.
+    /// The time since when requests wait for its connection or a login, and none has ended.
     waits_since: Mutex<Option<Instant>>,
 }
 

@@ -136,7 +136,8 @@ pub enum IdempotencyError {
     #[error("the call ended too late")]
     Stale(#[source] CompleteError),
     /// The transaction of the body was not committed with its value, or it is not known whether it
-    /// was. A retry runs, or is given the value.
+    /// was. A retry runs, or is given the value. Where work in it was
+    /// [cut](super::CommitError::Cut), the next call finds an outcome that is unknown.
     #[cfg(feature = "sql")]
     #[error(transparent)]
     NotCommitted(std::sync::Arc<super::CommitError>),

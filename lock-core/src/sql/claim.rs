@@ -31,8 +31,8 @@ pub(super) struct LeaseClaim<D> {
     seen: Option<i64>,
     ear: Option<Ear>,
     stands: Stands,
-    /// The outcome of an attempt was not heard, and there was no grant since. It may take the key
-    /// until then, also behind a withdrawal.
+    /// The outcome of an attempt was not heard. It may take the key until then, also behind a
+    /// withdrawal. A later one that was granted tells of it from then on.
     in_doubt: Option<Instant>,
     /// A change was told, and nothing was asked since.
     heard: bool,
@@ -170,7 +170,8 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
             }
         })?;
         let answer = self.answered(answer);
-        self.in_doubt = was_in_doubt.filter(|_| !matches!(answer, Attempt::Granted(_)));
+        let is_granted = matches!(answer, Attempt::Granted(_));
+        self.in_doubt = was_in_doubt.filter(|until| !is_granted || clock::now() < *until);
         self.stands = match answer {
             Attempt::Granted(grant) => Stands::holding(grant),
             // One that stands in no line may find the key free.

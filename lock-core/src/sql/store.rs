@@ -225,10 +225,10 @@ impl<D: Dialect> Store<D> {
                 let withdraw = |store: Arc<Self>, by| async move {
                     store.withdraw(key, claim, false, true, by).await
                 };
-                if store.ask(Budget::of(REQUEST), withdraw).await.is_ok() {
-                    return;
+                match store.ask(Budget::of(REQUEST), withdraw).await {
+                    Err(fault) if fault.is_transient() => tries += 1,
+                    _ => return,
                 }
-                tries += 1;
                 next = clock::now().plus(LOOK_PAUSES.after(tries));
             }
         };

@@ -189,7 +189,10 @@ async fn two_releases_of_one_key_are_both_answered_within_two_seconds() -> Test 
 /// runtime, which ends in the middle.
 #[test]
 fn a_release_goes_on_when_the_runtime_of_another_ends() -> Test {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build()
+    };
     let (first, second) = (runtime()?, runtime()?);
     let stage = Stage::new();
     let other = first.block_on(stage.locks.lock("other").acquire())?;

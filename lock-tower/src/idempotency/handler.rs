@@ -99,7 +99,7 @@ where
         // Half of it would be committed: whatever was answered for it, it did not come to its end.
         tracing::warn!("a handler was stopped in its transaction, which is rolled back");
         running.let_go(Got::InPart).await;
-        return Ok(answer(Refusal::not_committed()));
+        return Ok(answer(Refusal::undone_in_part()));
     }
     let ran = match ran {
         // What it has written in its transaction is committed with a response that is no error.

@@ -220,9 +220,11 @@ impl<C> IdempotencyLayer<C> {
 
     /// The responses that are stored, by status and headers. After one that is not, a retry runs
     /// the handler again, unless it is no error and commits a transaction of the handler: then a retry
-    /// gets 409 `idempotency_response_not_stored`. It replaces [`stored_by_default`](super::stored_by_default) and what is
-    /// known of gRPC, whose errors have the status 200. Of those that stand in the head of a
-    /// response, these are stored by default: `INVALID_ARGUMENT`, `NOT_FOUND`, `ALREADY_EXISTS`,
+    /// gets 409 `idempotency_response_not_stored`.
+    ///
+    /// It replaces [`stored_by_default`](super::stored_by_default) and what is known of gRPC, whose
+    /// errors have the status 200. Of those that stand in the head of a response, these are stored by
+    /// default: `INVALID_ARGUMENT`, `NOT_FOUND`, `ALREADY_EXISTS`,
     /// `FAILED_PRECONDITION` and `OUT_OF_RANGE`. One behind messages always is.
     ///
     /// Protocol upgrades are not asked about: they never run twice. Where the closure panics the

@@ -150,10 +150,21 @@ impl<'a> Refusal<'a> {
     }
 
     pub(super) fn not_committed() -> Self {
-        let detail = "what this request has done was rolled back; it may be sent again";
+        Self::undone("what this request has done was rolled back; it may be sent again")
+    }
+
+    fn undone(detail: &'static str) -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let refusal = Self::said(Cause::Undone, status, "idempotency_not_committed", detail);
         refusal.come_back(Duration::ZERO).in_part()
+    }
+
+    /// Some of its work was stopped in the middle: what becomes of a retry is for `on_unknown`.
+    pub(super) fn undone_in_part() -> Self {
+        Self::undone(
+            "this request was stopped in the middle, and what it has written was rolled back; come \
+             back for how it ended",
+        )
     }
 
     pub(super) fn commit_unknown() -> Self {

@@ -88,7 +88,7 @@ impl<W, R> Cohort<W, R> {
             self.busy() >= lanes_max(mode) || (self.is_taken() && self.open_mode() != Some(mode));
         let is_behind = self.line.first().is_some_and(|seat| seat.ask.terms.queues);
         match self.trouble() {
-            _ if is_full && !is_let_in => {}
+            _ if is_full && (is_behind || !is_let_in) => {}
             _ if !is_behind => return None,
             // Nobody is known to be in the way of those who wait here.
             Some(fault) => return Some(Verdict::Unavailable(Fault::clone(fault))),

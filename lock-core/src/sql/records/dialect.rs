@@ -1,14 +1,20 @@
 //! The statements of a record that a database spells its own way.
 
 use std::future::Future;
+use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::{Pool, Transaction};
+use sqlx::{Connection as _, Pool, Transaction};
 
 use crate::backend::Fault;
+use crate::ground::clock;
+use crate::ground::timeout::within;
 use crate::records::{RecordId, Row};
 use crate::sql::TableName;
 use crate::sql::runs::Runs;
+
+/// How long a connection has to come to the end of a statement that was given up.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 /// How many connections there are at most beside a pool.
 pub(super) const CONNECTIONS_MAX: u32 = 4;
@@ -54,11 +60,16 @@ pub trait RecordDialect: Runs {
     #[doc(hidden)]
     fn own_pool(pool: &Pool<Self>) -> Result<Pool<Self>, Fault>;
 
-    /// Ends a connection whose statement was given up: its server may not answer over it any more.
+    /// Ends a connection whose statement was given up, unless it answers within a second. The pool
+    /// itself would wait for that without a bound, and a server may never answer over it.
     #[doc(hidden)]
-    fn given_up(connection: PoolConnection<Self>) {
-        // Its place is free at once.
-        drop(connection.detach());
+    fn given_up(mut connection: PoolConnection<Self>) {
+        let Some(runtime) = clock::runtime() else { return drop(connection.detach()) };
+        runtime.spawn(async move {
+            if !matches!(within(ANSWERS_WITHIN, connection.ping()).await, Ok(Ok(()))) {
+                drop(connection.detach());
+            }
+        });
     }
 
     /// Begins a transaction that is known to write.

@@ -1,4 +1,3 @@
-
 -- Reserves tokens above all that were given: the first and the last. `used` is the last one that
 -- the holder before may have used; where that is not known, they begin at the clock. All end at the
 -- clock, or a few behind the mark: what a server that lost its data gives next is above them. One of
