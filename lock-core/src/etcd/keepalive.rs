@@ -4,33 +4,14 @@
 
 use std::sync::{Arc, Weak};
 
+use scopeguard::{ScopeGuard, guard};
 use tokio::task::JoinSet;
 
 use super::clock::Beats;
 use super::links::Links;
-use super::liveness::Liveness;
 use super::session::{Kept, Session};
 use crate::backend::Fault;
 use crate::ground::clock;
-
-/// Ends the session for all who have it, also when the task panics.
-struct Ends(Option<Arc<Liveness>>);
-
-impl Ends {
-    /// Leaves that to the drop of the session, which gives the lease back only if nothing else has
-    /// ended it.
-    fn leave_to_drop(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        if let Some(liveness) = &self.0 {
-            liveness.end();
-        }
-    }
-}
 
 /// Opens a session that is kept. To be called at home.
 pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Session>, Fault> {
@@ -43,7 +24,10 @@ pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Session>, Fault> {
 /// Keeps a session for as long as somebody has it and the servers know it.
 async fn keep(session: Weak<Session>, kept: Arc<Kept>) {
     let liveness = &kept.liveness;
-    let ends = Ends(Some(liveness.clone()));
+    // Ends the session for all who have it, also when this panics.
+    let ends = guard(liveness, |liveness| {
+        liveness.end();
+    });
     let mut served = kept.links.served();
     // More than one may be under way: each proves the time of its own sending.
     let mut under_way = JoinSet::new();
@@ -64,7 +48,9 @@ async fn keep(session: Weak<Session>, kept: Arc<Kept>) {
             }
         }
         if session.strong_count() == 0 {
-            return ends.leave_to_drop();
+            // Its drop does so, and gives the lease back only if nothing else has ended it.
+            ScopeGuard::into_inner(ends);
+            return;
         }
         if liveness.is_over() {
             tracing::warn!(lease = format!("{:x}", kept.lease), "the session at etcd is over");
