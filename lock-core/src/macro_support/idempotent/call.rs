@@ -28,7 +28,7 @@ pub struct Call {
     scope: Result<Scope, KeyError>,
     key: Result<Key, KeyError>,
     fingerprint: Result<FingerprintBuilder, String>,
-    end: End,
+    end: Result<End, BeginRejection>,
 }
 
 /// How the execution of a call ends: with the transaction of its function, if it has one.
@@ -36,8 +36,6 @@ pub struct Call {
 struct End {
     #[cfg(feature = "sql")]
     seat: Option<TxSeat>,
-    /// That transaction ends with another execution, so nothing may run.
-    is_anothers: bool,
 }
 
 impl Call {
@@ -49,7 +47,7 @@ impl Call {
         name: &str,
     ) -> Self {
         let fingerprint = Ok(FingerprintBuilder::new().field(name));
-        Self { client, scope, key, fingerprint, end: End::default() }
+        Self { client, scope, key, fingerprint, end: Ok(End::default()) }
     }
 
     /// Adds a value to the fingerprint.
@@ -80,8 +78,10 @@ impl Call {
     #[cfg(feature = "sql")]
     pub fn tx<D: RecordDialect>(mut self, tx: &Tx<D>) -> Self {
         let seat = TxSeat::new();
-        let is_anothers = !tx.take_seat(seat.clone());
-        self.end = End { seat: Some(seat), is_anothers };
+        self.end = match tx.take_seat(seat.clone()) {
+            true => Ok(End { seat: Some(seat) }),
+            false => Err(BeginRejection::Transaction),
+        };
         self
     }
 
@@ -93,14 +93,12 @@ impl Call {
     async fn begin(self) -> Result<(Begun, End), IdempotencyError> {
         let no_client = || BeginError::from(BeginRejection::NoClient);
         let client = self.client.ok_or_else(no_client)?;
-        if self.end.is_anothers {
-            return Err(BeginError::from(BeginRejection::Transaction).into());
-        }
+        let end = self.end.map_err(BeginError::from)?;
         let (scope, key) = (self.scope?, self.key?);
         let fingerprint =
             self.fingerprint.map_err(|reason| IdempotencyError::Fingerprint { reason })?;
         let begun = client.begin(&scope, key.as_str().as_bytes(), fingerprint.finish()).await?;
-        Ok((begun, self.end))
+        Ok((begun, end))
     }
 }
 
