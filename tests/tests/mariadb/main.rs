@@ -15,6 +15,7 @@ mod outages;
 #[path = "../sql_records/payments.rs"]
 mod payments;
 mod pool;
+#[path = "../sql_conformance/processes.rs"]
 mod processes;
 mod records;
 mod scenes;

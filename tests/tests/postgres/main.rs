@@ -11,6 +11,7 @@ mod failover;
 mod fence;
 mod late;
 mod pooler;
+#[path = "../sql_conformance/processes.rs"]
 mod processes;
 mod push;
 mod scenes;
