@@ -47,29 +47,36 @@ fn of_majority<A>(answers: &[Result<A, Fault>]) -> Result<Vec<&A>, Fault> {
         return Ok(answered);
     }
     let why = answers.iter().find_map(|answer| answer.as_ref().err());
+    let kind = why.map_or(FaultKind::Transient, Fault::kind);
     let why = why.map(|fault| format!(", one says: {fault}")).unwrap_or_default();
     let what = format!("{down} of the {} members of the quorum do not answer{why}", answers.len());
-    Err(Fault::new(FaultKind::Transient, what))
+    Err(Fault::new(kind, what))
 }
 
-/// `true` if anybody held it at a majority of the members.
+/// Takes it from the one who holds it at a majority, and from all where nobody does. `true` if
+/// there was one.
+///
+/// What another has of it at other members stays: it may be the next one's, who counts on it.
 pub(super) async fn force_release<B: Backend>(
     members: &Members<B>,
     key: &Key,
 ) -> Result<bool, Fault> {
-    let answers = join_all(members.all.iter().map(|member| member.force_release(key))).await;
-    let majority = answers.len() / 2 + 1;
-    let taken = answers.iter().filter(|answer| matches!(answer, Ok(true))).count();
-    let answered = answers.iter().filter(|answer| answer.is_ok()).count();
-    if answered >= majority {
-        // One that was held nowhere by a majority was on its way from one holder to the next.
-        return Ok(taken >= majority);
-    }
-    let what = format!("{answered} of the {} members of the quorum answer", answers.len());
-    let why = answers.into_iter().find_map(Result::err);
-    let kind = why.as_ref().map_or(FaultKind::Transient, Fault::kind);
-    let why = why.map(|fault| format!(", one says: {fault}")).unwrap_or_default();
-    Err(Fault::new(kind, format!("{what}{why}")))
+    let seen = join_all(members.all.iter().map(|member| member.inspect(key))).await;
+    let majority = seen.len() / 2 + 1;
+    let holder = holder(&of_majority(&seen)?, majority);
+    let has_another = |seen: &Inspection| {
+        let of =
+            |holder: &Holder| seen.holders.iter().all(|here| common(&here.claim) != holder.claim);
+        holder.as_ref().is_some_and(of)
+    };
+    let takes = members.all.iter().zip(&seen).map(async |(member, seen)| match seen {
+        Ok(seen) if has_another(seen) => Ok(false),
+        Ok(_) => member.force_release(key).await,
+        Err(fault) => Err(fault.clone()),
+    });
+    let answers = join_all(takes).await;
+    // One that was held nowhere by a majority was on its way from one holder to the next.
+    Ok(of_majority(&answers)?.into_iter().filter(|&&taken| taken).count() >= majority)
 }
 
 /// The one who holds it at a majority.

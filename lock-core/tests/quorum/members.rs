@@ -1,5 +1,6 @@
 //! F41: members that are down, slow, or come back.
 
+use lock_core::LockClient;
 use lock_core::backend::FaultKind;
 use lock_core::quorum::{Quorum, QuorumError};
 use lock_core::test_util::{Act, Verb};
@@ -46,6 +47,26 @@ async fn a_majority_that_is_down_grants_nothing_within_the_budget() {
             stage.assert_clean();
         }
     }
+}
+
+/// It may be of the one who is next, and counts on it once the others are handed on.
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_away_is_that_of_the_holder_at_a_majority() {
+    let stage = Stage::of(3);
+    let at_one = LockClient::with_backend(stage.stores[2].clone());
+    let beside = at_one.lock("k").await.unwrap();
+    let holder = async || at_one.inspect("k").await.unwrap().holder().map(|it| it.claim.clone());
+    let before = holder().await;
+    let guard = stage.locks.lock("k").options(short()).await.unwrap();
+    assert!(stage.locks.force_release("k").await.unwrap());
+    assert_eq!(holder().await, before, "it held no majority");
+    guard.lost().await;
+    drop(guard);
+    sleep(ms(100)).await;
+    // Nobody has a majority: what is left anywhere would keep others from one.
+    assert!(!stage.locks.force_release("k").await.unwrap());
+    assert_eq!(holder().await, None);
+    drop(beside);
 }
 
 #[tokio::test(start_paused = true)]
