@@ -8,10 +8,9 @@
 //! more than the time that has passed. On an idle machine it stays near zero.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, mem, panic, thread};
 
 use crate::clock::now_ns;
 
@@ -24,11 +23,15 @@ const TICKS_BETWEEN_LOOKS: u32 = 40;
 /// Less is what timers take on an idle machine.
 const LATE_NS_MIN: u64 = 1_000_000;
 
+/// What a panic tells is of the last half minute.
+const TOLD_NS: u64 = 30_000_000_000;
+
 /// How many changes are remembered: those of the last minute at least.
 const CHANGES_MAX: usize = 16_384;
 
 static METER: LazyLock<Mutex<Meter>> = LazyLock::new(|| {
     thread::Builder::new().name("stalls".to_owned()).spawn(watch).expect("a thread");
+    tell_panics();
     let now_ns = now_ns();
     Mutex::new(Meter { looked_ns: now_ns, asked_ns: now_ns, ..Meter::default() })
 });
@@ -93,6 +96,23 @@ fn meter() -> MutexGuard<'static, Meter> {
     METER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A test that fails says what the machine took of its last time.
+fn tell_panics() {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        hook(panic);
+        // The one that panics may be the one that counts.
+        if let Ok(mut meter) = METER.try_lock() {
+            meter.look();
+            let (longest, all) = meter.since(now_ns().saturating_sub(TOLD_NS));
+            eprintln!(
+                "the machine took {all:?} of the last {:?}, {longest:?} in one piece",
+                Duration::from_nanos(TOLD_NS)
+            );
+        }
+    }));
+}
+
 fn watch() {
     for tick in 0_u32.. {
         thread::sleep(TICK);
@@ -125,7 +145,7 @@ impl Meter {
     fn look(&mut self) {
         let now_ns = now_ns();
         self.wake(now_ns);
-        let span_ns = now_ns.saturating_sub(std::mem::replace(&mut self.asked_ns, now_ns));
+        let span_ns = now_ns.saturating_sub(mem::replace(&mut self.asked_ns, now_ns));
         let own = std::process::id();
         let mut waited_ns = 0;
         self.processes.retain(|process| fs::exists(format!("/proc/{process}")).unwrap_or(false));
@@ -157,6 +177,16 @@ impl Meter {
             self.total_ns += stalled_ns;
             self.changes.push_back((now_ns, self.total_ns));
         }
+    }
+
+    /// The longest stall since then, and all of them.
+    fn since(&self, from_ns: u64) -> (Duration, Duration) {
+        let (mut before_ns, begun_ns) = (self.total_at(from_ns), self.total_at(from_ns));
+        let since = self.changes.iter().filter(|(at_ns, _)| *at_ns > from_ns);
+        let longest_ns =
+            since.map(|(_, total_ns)| total_ns - mem::replace(&mut before_ns, *total_ns));
+        let all = Duration::from_nanos(self.total_ns - begun_ns);
+        (Duration::from_nanos(longest_ns.max().unwrap_or(0)), all)
     }
 
     fn total_at(&self, at_ns: u64) -> u64 {
@@ -196,6 +226,16 @@ mod tests {
         let meter = meter_at(&[(10, 3), (20, 0), (30, 4)]);
         let totals = [9, 10, 29, 30, 99].map(|at_ns| meter.total_at(at_ns));
         assert_eq!(totals, [0, 3, 3, 7, 7]);
+    }
+
+    #[test]
+    fn a_panic_is_told_of_the_longest_stall_and_of_all() {
+        let meter = meter_at(&[(10, 3), (20, 1), (30, 4), (40, 2)]);
+        let told = [9, 10, 30, 40].map(|from_ns| meter.since(from_ns));
+        let expected = [(4, 10), (4, 7), (2, 2), (0, 0)];
+        let expected = expected
+            .map(|(longest, all)| (Duration::from_nanos(longest), Duration::from_nanos(all)));
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -111,3 +111,20 @@ async fn records_are_served_by_the_new_master() {
     }
     assert!(matches!(peek().await.unwrap(), Found::Absent));
 }
+
+/// A machine that stood still for a moment costs no test half a minute.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_fixtures_sentinels_switch_though_they_stood_still() {
+    let (_turn, mut set) = a_set().await;
+    let old = set.master();
+    for sentinel in 0..3 {
+        set.sentinel(sentinel).freeze();
+    }
+    // The gap that sentinels take for a clock that cannot be trusted is 2 s.
+    tokio::time::sleep(ms(2_300)).await;
+    for sentinel in 0..3 {
+        set.sentinel(sentinel).thaw();
+    }
+    set.server_mut(old).kill();
+    eventually("a sentinel names another master", || set.has_begun_to_switch(old)).await;
+}

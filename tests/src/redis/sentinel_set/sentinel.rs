@@ -62,8 +62,10 @@ impl Sentinel {
         let password = options.sentinel_password.clone();
         let mut sentinel = Self { process: Some(process), port, password, _directory: directory };
         let deadline = Instant::now() + Duration::from_secs(10);
-        // Sentinels find each other and the replicas by asking every few seconds.
-        let hurry = ["SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200"];
+        // Sentinels find each other and the replicas by asking every few seconds. One that stood
+        // still for 2 s switches nothing for 30 s (TILT), which would be of the time of a test.
+        let hurry = ["INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "TILT-PERIOD", "500"];
+        let hurry = [&["SENTINEL", "DEBUG"], &hurry[..]].concat();
         while sentinel.command(&hurry).is_none() {
             if sentinel.process.as_mut().is_none_or(Process::has_ended) {
                 return None;
