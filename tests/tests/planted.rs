@@ -51,6 +51,18 @@ fn a_server_that_does_not_start() {
     }
 }
 
+/// The process stands still for a while, and the test fails, once.
+#[test]
+fn a_stall() {
+    if is_planted("stall") {
+        let once = std::env::var("PLANTED_ONCE").expect("a file");
+        let _server = RedisServer::start();
+        let stall = format!("kill -STOP {0}; sleep 1.5; kill -CONT {0}", std::process::id());
+        Command::new("sh").args(["-c", &stall]).status().expect("a shell");
+        assert!(std::fs::remove_file(once).is_err(), "a lease was over");
+    }
+}
+
 /// Readers are written down as if each were alone.
 #[tokio::test]
 async fn two_holders() {
