@@ -76,7 +76,7 @@ pub mod history;
 pub mod mariadb;
 mod movable_clock;
 mod other_user;
-mod port;
+pub mod port;
 pub mod postgres;
 mod process;
 pub mod proxy;

@@ -39,7 +39,8 @@ pub(crate) fn is_port_taken(log: &str) -> bool {
 /// # Panics
 ///
 /// If none is free.
-pub(crate) fn free_port() -> u16 {
+#[must_use]
+pub fn free_port() -> u16 {
     static PORTS: Mutex<Blocks> = Mutex::new(Blocks { own: Vec::new(), left: 0..0 });
     let mut ports = PORTS.lock().unwrap_or_else(PoisonError::into_inner);
     loop {

@@ -13,11 +13,15 @@ pub const SLOTS: u16 = 16_384;
 /// Masters; each has one replica.
 const MASTERS: usize = 3;
 
-/// After so long without an answer a node counts as gone.
-const NODE_TIMEOUT: Duration = Duration::from_millis(1_000);
+/// After so long without an answer a node counts as gone. Whoever takes over then may not know of the
+/// last writes, so a busy machine must not do that.
+const NODE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The same where no node is to die.
-const CALM_NODE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same where a node is to die. So do those of all begin, as they know each other sooner with it.
+const HASTY_NODE_TIMEOUT: Duration = Duration::from_millis(1_000);
+
+/// A node that was greeted and does not answer is forgotten after this, and greeted again.
+const GREETED_FOR: Duration = Duration::from_secs(2);
 
 /// Three masters and a replica of each, stopped when dropped. Nodes keep their numbers whatever
 /// becomes of their roles; 0 to 2 begin as masters with a third of the slots each, 3 to 5 as their
@@ -42,26 +46,6 @@ impl RedisCluster {
         Self::with(RedisOptions::new()).await
     }
 
-    /// Starts one in which no node is to die: none is taken for dead either, because a busy machine kept
-    /// it from running for a second. Whoever takes over then may not know of the last writes.
-    ///
-    /// # Panics
-    ///
-    /// As [`start`](Self::start).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`start`](Self::start).
-    pub async fn calm() -> Self {
-        let this = Self::start().await;
-        // Once they know each other, which is sooner with the short one.
-        let calm = CALM_NODE_TIMEOUT.as_millis().to_string();
-        for node in &this.nodes {
-            node.command::<()>(&["CONFIG", "SET", "cluster-node-timeout", &calm]);
-        }
-        this
-    }
-
     /// Starts one whose nodes have `options`.
     ///
     /// # Panics
@@ -72,6 +56,37 @@ impl RedisCluster {
     ///
     /// As [`start`](Self::start).
     pub async fn with(options: RedisOptions) -> Self {
+        let this = Self::hasty_with(options).await;
+        let timeout = NODE_TIMEOUT.as_millis().to_string();
+        for node in &this.nodes {
+            node.command::<()>(&["CONFIG", "SET", "cluster-node-timeout", &timeout]);
+        }
+        this
+    }
+
+    /// Starts one in which a node counts as gone after a second without an answer.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`start`](Self::start).
+    pub async fn hasty() -> Self {
+        Self::hasty_with(RedisOptions::new()).await
+    }
+
+    /// [`hasty`](Self::hasty) with `options`.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`start`](Self::start).
+    pub async fn hasty_with(options: RedisOptions) -> Self {
         let nodes: Vec<_> = (0..2 * MASTERS).map(|_| node(&options)).collect();
         let ids: Vec<String> = nodes.iter().map(|one| one.command(&["CLUSTER", "MYID"])).collect();
         let this = Self { nodes, ids };
@@ -83,11 +98,12 @@ impl RedisCluster {
             let (first, last) = (slots.0.to_string(), slots.1.to_string());
             this.nodes[number].command::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
         }
-        for node in &this.nodes[1..] {
-            let (port, bus) = (node.port().to_string(), bus(node).to_string());
-            this.nodes[0].command::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
-        }
+        let mut greeted: Option<Instant> = None;
         eventually("all nodes know each other", || {
+            if greeted.is_none_or(|at| at.elapsed() >= GREETED_FOR) {
+                this.greet();
+                greeted = Some(Instant::now());
+            }
             this.nodes.iter().all(|node| known(node).lines().count() == 2 * MASTERS)
                 && this.nodes.iter().all(|node| !known(node).contains("handshake"))
         })
@@ -98,6 +114,16 @@ impl RedisCluster {
         }
         this.settled().await;
         this
+    }
+
+    /// Has the first node meet those that it does not know.
+    fn greet(&self) {
+        let known = known(&self.nodes[0]);
+        let strange = self.nodes.iter().zip(&self.ids).filter(|(_, id)| !known.contains(*id));
+        for (node, _) in strange {
+            let (port, bus) = (node.port().to_string(), bus(node).to_string());
+            self.nodes[0].command::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+        }
     }
 
     fn thirds(&self) -> Vec<(u16, u16)> {
@@ -350,7 +376,7 @@ fn node(options: &RedisOptions) -> RedisServer {
     RedisServer::with(
         options
             .set("cluster-enabled", "yes")
-            .set("cluster-node-timeout", &NODE_TIMEOUT.as_millis().to_string())
+            .set("cluster-node-timeout", &HASTY_NODE_TIMEOUT.as_millis().to_string())
             .set("cluster-port", &free_port().to_string())
             .set("repl-diskless-sync-delay", "0"),
     )

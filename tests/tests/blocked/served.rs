@@ -119,7 +119,7 @@ fn a_cluster_serves_the_conductor_of_an_application_that_is_blocked() {
 /// V3, V5: the slot of a key moves, and its master dies: the conductor finds both by itself.
 #[test]
 fn the_conductor_finds_the_node_of_a_slot_that_has_moved_and_of_one_that_is_succeeded() {
-    let mut cluster = alone().block_on(RedisCluster::start());
+    let mut cluster = alone().block_on(RedisCluster::hasty());
     let url = cluster.url_of_all(None);
     let (begun, application) = Application::blocked_after(async move || {
         begin(Redis::connect(&url, None).await.expect("a cluster")).await

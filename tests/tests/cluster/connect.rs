@@ -32,7 +32,7 @@ async fn one_server_and_a_cluster_are_not_taken_for_each_other() {
 /// may pass.
 #[tokio::test]
 async fn one_node_of_the_url_that_answers_is_enough() {
-    let mut cluster = RedisCluster::start().await;
+    let mut cluster = RedisCluster::hasty().await;
     let gone = cluster.node(1).addr();
     let (text, transient) =
         refusal(&format!("redis+cluster://127.0.0.1:1,{}", "127.0.0.1:2")).await;

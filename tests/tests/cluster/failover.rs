@@ -32,7 +32,7 @@ async fn contenders(cluster: &RedisCluster, history: &History) -> Vec<Worker> {
 /// Everyone is served within the budget; V1, V2 and V4 of the whole history.
 async fn all_served(mut workers: Vec<Worker>, history: &History, checker: Checker) {
     for worker in &mut workers {
-        let reply = worker.reply_within(Duration::from_secs(40)).await.expect("an end");
+        let reply = worker.reply_within(Duration::from_secs(90)).await.expect("an end");
         let counts = reply.value.expect("counts");
         assert_eq!(counts["acquired"], TASKS * ROUNDS, "{counts}");
         worker.send("exit");
@@ -47,7 +47,7 @@ async fn all_served(mut workers: Vec<Worker>, history: &History, checker: Checke
 /// comes back as a replica, and changes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_master_is_succeeded_and_everybody_is_served() {
-    let (mut cluster, history) = (RedisCluster::start().await, History::new());
+    let (mut cluster, history) = (RedisCluster::hasty().await, History::new());
     let old = cluster.owner("k");
     let workers = contenders(&cluster, &history).await;
     cluster.node_mut(old).kill();
@@ -72,7 +72,7 @@ async fn a_killed_master_is_succeeded_and_everybody_is_served() {
 /// was asked long ago, and nobody is misled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_hangs_is_succeeded_and_misleads_nobody_when_it_goes_on() {
-    let (cluster, history) = (RedisCluster::start().await, History::new());
+    let (cluster, history) = (RedisCluster::hasty().await, History::new());
     let old = cluster.owner("k");
     let workers = contenders(&cluster, &history).await;
     let by = (old + 1) % 3;
@@ -95,7 +95,7 @@ async fn a_master_that_hangs_is_succeeded_and_misleads_nobody_when_it_goes_on() 
 /// longer than a lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_outlives_the_failover_of_its_master() {
-    let mut cluster = RedisCluster::start().await;
+    let mut cluster = RedisCluster::hasty().await;
     // Longer than two elections of a busy machine, as the first may fail, and shorter than three
     // times the patience of the tests, within which a renewal is due.
     let locks = connect(&cluster.url_of_all(None), ms(60_000)).await;
@@ -133,8 +133,8 @@ async fn a_hold_outlives_the_failover_of_its_master() {
 async fn a_renewal_at_a_master_that_was_cut_off_and_succeeded_does_not_count() {
     // Without full coverage a lone master does not see that it is alone.
     let options = RedisOptions::new().set("cluster-require-full-coverage", "no");
-    let cluster = RedisCluster::with(options).await;
-    let locks = connect(&cluster.url_of_all(None), ms(3_000)).await;
+    let cluster = RedisCluster::hasty_with(options).await;
+    let locks = connect(&cluster.url_of_all(None), ms(9_000)).await;
     let guard = locks.lock("k").await.unwrap();
     let old = cluster.owner("k");
     for id in cluster.ids().iter().filter(|id| **id != cluster.ids()[old]) {
@@ -161,7 +161,7 @@ async fn a_renewal_at_a_master_that_was_cut_off_and_succeeded_does_not_count() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_that_a_superseded_master_answers_late_does_not_count() {
     let options = RedisOptions::new().set("cluster-require-full-coverage", "no");
-    let cluster = RedisCluster::with(options).await;
+    let cluster = RedisCluster::hasty_with(options).await;
     // Its renewals are waited for for 2 s.
     let locks = connect(&cluster.url_of_all(None), ms(12_000)).await;
     let guard = locks.lock("k").await.unwrap();

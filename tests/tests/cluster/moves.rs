@@ -13,8 +13,8 @@ use crate::support::*;
 /// with only the lock moved, with only the clock of the slot moved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_goes_on_while_its_slot_is_half_moved_for_longer_than_two_leases() {
-    let cluster = RedisCluster::calm().await;
-    let locks = connect(&cluster.url(), ms(2_000)).await;
+    let cluster = RedisCluster::start().await;
+    let locks = connect(&cluster.url(), ms(4_000)).await;
     let mut guards = Vec::new();
     for (key, moved) in [("none", ""), ("lock", "lock:{lock}"), ("clock", "lock:clock:")] {
         let guard = locks.lock(key).await.unwrap();
@@ -25,14 +25,18 @@ async fn a_hold_goes_on_while_its_slot_is_half_moved_for_longer_than_two_leases(
         guards.push((key, guard, from, to));
     }
     let (begun, asked) = (locks.stats().renewals, cluster.refusals("ASK"));
-    eventually("renewals for more than two leases", || locks.stats().renewals >= begun + 24).await;
+    eventually("renewals for more than two leases", || {
+        assert!(guards.iter().all(|(_, guard, ..)| guard.is_held()));
+        locks.stats().renewals >= begun + 21
+    })
+    .await;
     assert!(cluster.refusals("TRYAGAIN") >= 3 && cluster.refusals("ASK") > asked);
     for (key, guard, from, to) in guards {
         assert!(guard.is_held(), "{key}");
         let token = guard.token();
         cluster.end_move(cluster.slot(key), from, to);
         let renewed = locks.stats().renewals;
-        eventually("renewals afterwards", || locks.stats().renewals >= renewed + 6).await;
+        eventually("renewals afterwards", || locks.stats().renewals >= renewed + 3).await;
         assert!(guard.is_held(), "{key}");
         guard.release().await.unwrap();
         let next = locks.lock(key).await.unwrap();
@@ -46,7 +50,7 @@ async fn a_hold_goes_on_while_its_slot_is_half_moved_for_longer_than_two_leases(
 /// waits is granted when they are in one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_in_a_half_moved_slot_frees_the_lock_and_who_waits_is_served_afterwards() {
-    let cluster = RedisCluster::calm().await;
+    let cluster = RedisCluster::start().await;
     let (a, b) =
         (connect(&cluster.url(), ms(30_000)).await, connect(&cluster.url(), ms(30_000)).await);
     let guard = a.lock("k").await.unwrap();
@@ -76,7 +80,7 @@ async fn a_release_in_a_half_moved_slot_frees_the_lock_and_who_waits_is_served_a
 /// not: nobody can be pushed to there yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_where_the_slot_is_on_its_way_to_leaves_the_line_as_it_is() {
-    let cluster = RedisCluster::calm().await;
+    let cluster = RedisCluster::start().await;
     let url = cluster.url();
     let [a, b, c] = [(); 3].map(|()| connect(&url, ms(30_000)));
     let (a, b, c) = (a.await, b.await, c.await);
@@ -112,7 +116,7 @@ async fn a_release_where_the_slot_is_on_its_way_to_leaves_the_line_as_it_is() {
 /// with it the line is empty, and by that of the other node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_only_one_in_line_is_handed_the_lock_in_a_slot_that_is_about_to_move() {
-    let cluster = RedisCluster::calm().await;
+    let cluster = RedisCluster::start().await;
     let (a, b) =
         (connect(&cluster.url(), ms(30_000)).await, connect(&cluster.url(), ms(30_000)).await);
     let guard = a.lock("k").await.unwrap();
@@ -137,9 +141,9 @@ async fn the_only_one_in_line_is_handed_the_lock_in_a_slot_that_is_about_to_move
 /// where renewals cannot look at the line: it is given up in turn, not kept among its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_is_wanted_is_still_known_to_be_while_its_slot_is_half_moved() {
-    let cluster = RedisCluster::calm().await;
+    let cluster = RedisCluster::start().await;
     let (a, b) =
-        (connect(&cluster.url(), ms(2_000)).await, connect(&cluster.url(), ms(30_000)).await);
+        (connect(&cluster.url(), ms(6_000)).await, connect(&cluster.url(), ms(30_000)).await);
     let guard = a.lock("k").await.unwrap();
     // Each gives it back at once: who of them is first after the move is nobody's promise.
     let wanting = |locks: &LockClient| {
@@ -170,7 +174,7 @@ async fn a_hold_that_is_wanted_is_still_known_to_be_while_its_slot_is_half_moved
 /// there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_that_moved_with_its_slot_is_handed_the_key_at_the_new_place() {
-    let cluster = RedisCluster::calm().await;
+    let cluster = RedisCluster::start().await;
     let (a, b) =
         (connect(&cluster.url(), ms(10_000)).await, connect(&cluster.url(), ms(10_000)).await);
     let guard = a.lock("k").await.unwrap();
@@ -201,11 +205,11 @@ async fn a_line_that_moved_with_its_slot_is_handed_the_key_at_the_new_place() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_take_turns_while_the_slots_of_their_keys_move_back_and_forth() {
     const ROUNDS: u64 = 60;
-    let (cluster, history) = (RedisCluster::calm().await, History::new());
+    let (cluster, history) = (RedisCluster::start().await, History::new());
     let keys = ["a", "b"];
     let names = ["one", "two", "three"];
     let mut workers: Vec<_> =
-        names.iter().map(|name| history.worker(name, &cluster.url(), ms(2_000))).collect();
+        names.iter().map(|name| history.worker(name, &cluster.url(), ms(10_000))).collect();
     for worker in &mut workers {
         for key in keys {
             worker.send(&format!("contend {key} 3 {ROUNDS} 500 20000"));
@@ -226,7 +230,6 @@ async fn processes_take_turns_while_the_slots_of_their_keys_move_back_and_forth(
     for reply in &replies {
         let counts = reply.value.as_ref().expect("counts");
         assert_eq!(counts["acquired"], 3 * ROUNDS, "{counts}");
-        assert_eq!(counts["writes_refused"], 0, "{counts}");
     }
     for worker in &mut workers {
         worker.send("exit");

@@ -59,13 +59,13 @@ impl RecordSubject for OnCluster {
 /// V7: records at a cluster are what they are at one server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_at_a_cluster_pass_all_of_their_suite_in_a_row() {
-    records::all(&OnCluster(RedisCluster::calm().await)).await;
+    records::all(&OnCluster(RedisCluster::start().await)).await;
 }
 
 /// V8: records at one server and at a cluster are not taken for each other.
 #[tokio::test]
 async fn records_at_a_node_of_a_cluster_are_refused() {
-    let (server, cluster) = (RedisServer::start(), RedisCluster::calm().await);
+    let (server, cluster) = (RedisServer::start(), RedisCluster::start().await);
     let error = RedisRecords::connect(&cluster.node(0).url()).await.unwrap_err();
     assert!(everything(&error).contains("redis+cluster://"), "{error}");
     let url = format!("redis+cluster://{}", server.addr());

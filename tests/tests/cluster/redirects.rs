@@ -60,7 +60,7 @@ async fn an_attempt_waits_within_its_budget_while_the_keys_are_on_their_way() {
 /// V4, V8: a cluster that does not serve is not available, and may be again.
 #[tokio::test]
 async fn a_cluster_that_is_down_is_unavailable_within_the_budget() {
-    let mut cluster = RedisCluster::start().await;
+    let mut cluster = RedisCluster::hasty().await;
     let locks = connect(&cluster.url_of_all(None), ms(10_000)).await;
     let alive = cluster.owner("k");
     locks.lock("k").await.unwrap().release().await.unwrap();

@@ -70,10 +70,10 @@ async fn a_waiter_that_a_jump_made_look_dead_is_granted_by_its_recheck() {
 #[tokio::test]
 async fn waiters_stay_within_their_budget_when_a_server_clock_jumps_back() {
     let (server, history) = (RedisServer::start(), History::new());
-    let locks = connect(&server.url(), ms(2_000)).await;
+    let locks = connect(&server.url(), ms(30_000)).await;
     let waiter = history.actor("waiter", &locks);
-    let mut holder = history.worker("holder", &server.url(), ms(2_000));
-    holder.ask("acquire k 1000").await.expect_success();
+    let mut holder = history.worker("holder", &server.url(), ms(30_000));
+    holder.ask("acquire k 9000").await.expect_success();
     holder.kill();
     assert_eq!(server.command::<u64>(&["PEXPIRE", "lock:{k}", "3600000"]), 1);
     let error = waiter.acquire("k", ms(700)).await.0.unwrap_err();
@@ -89,8 +89,8 @@ async fn waiters_stay_within_their_budget_when_a_server_clock_jumps_back() {
 #[tokio::test]
 async fn tokens_go_on_growing_when_a_server_clock_jumps_back() {
     let (server, history) = (RedisServer::start(), History::new());
-    let locks = connect(&server.url(), ms(2_000)).await;
-    let other = connect(&server.url(), ms(2_000)).await;
+    let locks = connect(&server.url(), ms(30_000)).await;
+    let other = connect(&server.url(), ms(30_000)).await;
     let a = history.actor("a", &locks);
     let b = history.actor("b", &other);
     a.locks.lock("k").await.unwrap().release().await.unwrap();
@@ -98,13 +98,13 @@ async fn tokens_go_on_growing_when_a_server_clock_jumps_back() {
     let mut last = fence(&server, "k").unwrap() + 8 * 3_600_000_000;
     server.command::<()>(&["SET", "lock:clock", &last.to_string()]);
     for _ in 0..5 {
-        let (guard, _) = a.acquire("k", ms(2_000)).await;
+        let (guard, _) = a.acquire("k", ms(9_000)).await;
         let guard = guard.unwrap();
         assert!(guard.token().get() > last);
         assert!(a.write(&guard).await);
         let waiting = tokio::spawn({
             let b = b.clone();
-            async move { b.acquire("k", ms(5_000)).await.0 }
+            async move { b.acquire("k", ms(9_000)).await.0 }
         });
         line_of(&server, "k", 1).await;
         a.release(guard).await.unwrap();
@@ -147,7 +147,7 @@ async fn a_dead_waiter_with_a_deadline_far_ahead_holds_nobody_up() {
 #[tokio::test]
 async fn a_mark_beyond_what_a_token_can_be_is_an_error_that_says_how_to_mend_it() {
     let server = RedisServer::start();
-    let locks = connect(&server.url(), ms(2_000)).await;
+    let locks = connect(&server.url(), ms(6_000)).await;
     let end = 1_u64 << 53;
     let set = |mark: u64| server.command::<()>(&["SET", "lock:clock", &mark.to_string()]);
     set(end - 200);
@@ -178,7 +178,7 @@ async fn a_mark_beyond_what_a_token_can_be_is_an_error_that_says_how_to_mend_it(
     }
     // A lock that is held goes on.
     let renewals = locks.stats().renewals;
-    eventually("renewals", || locks.stats().renewals >= renewals + 2).await;
+    eventually("renewals", || locks.stats().renewals > renewals).await;
     assert!(first.is_held());
     first.release().await.unwrap();
     server.command::<u64>(&["DEL", "lock:clock"]);

@@ -50,7 +50,7 @@ async fn strange_keys_are_encoded_and_no_two_of_them_are_one_lock() {
 async fn what_a_long_hold_is_for_is_shown_until_its_end() {
     let server = RedisServer::start();
     let short = connect(&server.url(), ms(30_000)).await;
-    let long = connect(&server.url(), ms(2_000)).await;
+    let long = connect(&server.url(), ms(4_000)).await;
     let names = || {
         let keys = server.keys().into_iter().filter(|key| key.name.contains("}:name:"));
         keys.collect::<Vec<_>>()
@@ -64,7 +64,7 @@ async fn what_a_long_hold_is_for_is_shown_until_its_end() {
         let held = if is_shared { asked.shared() } else { asked }.await.unwrap();
         eventually("it has lasted", || !names().is_empty()).await;
         let [name] = &names()[..] else { panic!("one name for one claim") };
-        assert!(name.ttl_ms.is_some_and(|left| left <= 20_000), "{name:?}");
+        assert!(name.ttl_ms.is_some_and(|left| left <= 40_000), "{name:?}");
         assert!(about().await.ends_with(" name=pay an order"), "{}", about().await);
         let seen = short.inspect("k").await.unwrap();
         let held_for = seen.holders[0].held_for.expect("it says since when");
@@ -184,8 +184,8 @@ async fn a_foreign_value_in_place_of_a_held_lock_ends_the_hold_and_stays() {
 #[tokio::test]
 async fn a_foreign_clock_stops_no_renewal_and_is_not_asked_for_in_a_row() {
     let server = RedisServer::start();
-    let locks = connect(&server.url(), ms(2_000)).await;
-    let other = connect(&server.url(), ms(2_000)).await;
+    let locks = connect(&server.url(), ms(6_000)).await;
+    let other = connect(&server.url(), ms(6_000)).await;
     let ticking = other.lock("ticking").await.unwrap();
     let mut guard = locks.lock("k").await.unwrap();
     put(&server, "lock:clock", &["SET", "KEY", "hello"]);

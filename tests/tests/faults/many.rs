@@ -167,9 +167,9 @@ async fn a_hundred_thousand_keys_leave_one_key_at_the_server() {
     for _ in 0..4 {
         clients.push(connect(&server.url(), ms(10_000)).await);
     }
-    let mut doomed = history.worker("doomed", &server.url(), ms(2_000));
+    let mut doomed = history.worker("doomed", &server.url(), ms(6_000));
     for n in 0..20 {
-        doomed.ask(&format!("acquire held:{n} 1000")).await.expect_success();
+        doomed.ask(&format!("acquire held:{n} 9000")).await.expect_success();
     }
     let kept = clients[0].lock("awaited").await.unwrap();
     doomed.ask("flood awaited 3 60000").await.expect_success();

@@ -20,14 +20,14 @@ fn room(server: &RedisServer) {
 #[tokio::test]
 async fn a_full_server_refuses_acquires_and_serves_renewals_and_releases() {
     let server = RedisServer::start();
-    let locks = connect(&server.url(), ms(2_000)).await;
+    let locks = connect(&server.url(), ms(6_000)).await;
     let guard = locks.lock("k").await.unwrap();
     fill(&server);
     let error = locks.lock("other").wait(ms(200)).await.unwrap_err();
     assert!(error.is_unavailable() && error.is_retryable(), "{error}");
     assert!(everything(&error).contains("maxmemory"), "{error}");
     let before = locks.stats().renewals;
-    eventually("renewals", || locks.stats().renewals >= before + 6).await;
+    eventually("renewals", || locks.stats().renewals >= before + 2).await;
     assert!(guard.is_held());
     guard.release().await.unwrap();
     assert!(server.key("lock:{k}").is_none());
@@ -41,7 +41,7 @@ async fn a_full_server_refuses_acquires_and_serves_renewals_and_releases() {
 #[tokio::test]
 async fn a_full_server_renews_a_hold_behind_which_a_waiter_has_left() {
     let server = RedisServer::start();
-    let locks = connect(&server.url(), ms(2_000)).await;
+    let locks = connect(&server.url(), ms(6_000)).await;
     let other = connect(&server.url(), ms(2_000)).await;
     let guards = [locks.lock("a").await.unwrap(), locks.lock("k").await.unwrap()];
     let leaves = other.lock("k").wait(ms(3_000)).await;
@@ -49,7 +49,7 @@ async fn a_full_server_renews_a_hold_behind_which_a_waiter_has_left() {
     line_of(&server, "k", 0).await;
     fill(&server);
     let before = locks.stats().renewals;
-    eventually("renewals", || locks.stats().renewals >= before + 12).await;
+    eventually("renewals", || locks.stats().renewals >= before + 4).await;
     assert!(guards.iter().all(|guard| guard.is_held()));
     room(&server);
     for guard in guards {

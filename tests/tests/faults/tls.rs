@@ -3,10 +3,10 @@
 //! The platform's certificates are read once per process, from where `SSL_CERT_FILE` says, so the
 //! client is a worker process with its own.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use tests::certificates::certificates;
+use tests::port::free_port;
 use tests::redis::{RedisOptions, RedisServer};
 use tests::worker::Worker;
 
@@ -25,7 +25,7 @@ async fn tls_serves_locks_and_refuses_a_server_that_nobody_vouches_for() {
     let [ca, certificate, key] = certificates(folder.path());
     let strangers = tempfile::tempdir().unwrap();
     let [stranger, ..] = certificates(strangers.path());
-    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let text = |path: &PathBuf| path.to_str().unwrap().to_owned();
     let server = RedisServer::with(
         RedisOptions::new()

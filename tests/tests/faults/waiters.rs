@@ -48,7 +48,7 @@ async fn stream(lease_ms: u64, end: &[&str]) -> Barged {
     let other = connect(&server.url(), ms(30_000)).await;
     let waiter = history.actor("waiter", &other);
     let mut holder = history.worker("holder", &server.url(), ms(lease_ms));
-    holder.ask("acquire k 1000").await.expect_success();
+    holder.ask("acquire k 9000").await.expect_success();
     let waiting = tokio::spawn(async move {
         let (guard, took) = waiter.acquire("k", ms(4_000)).await;
         (waiter, guard, took)

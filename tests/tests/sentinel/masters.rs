@@ -13,7 +13,7 @@ use crate::support::*;
 /// once, not at its lease end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_a_switch_has_lost_is_told_lost_and_its_writes_are_refused() {
-    let (_turn, mut set) = a_set_to_cut().await;
+    let (_turn, mut set) = a_set_with(to_cut().hasty()).await;
     let history = History::new();
     let locks = connect(&set.url(), ms(60_000)).await;
     let other = connect(&set.url(), ms(60_000)).await;
@@ -46,7 +46,7 @@ async fn a_grant_that_a_switch_has_lost_is_told_lost_and_its_writes_are_refused(
 /// it grants, pushes and would renew does not count for a client that was told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_former_master_that_nobody_demotes_neither_grants_nor_renews() {
-    let (_turn, mut set) = a_set_to_cut().await;
+    let (_turn, mut set) = a_set_with(to_cut().hasty()).await;
     let old = set.master();
     let holder = connect(&set.url(), ms(60_000)).await;
     let (locks, rival) =

@@ -12,7 +12,7 @@ async fn pooled(set: &SentinelSet) -> (Pool, LockClient) {
     let master = set.name().to_owned();
     let config = Config::from_urls(set.sentinel_urls(), master, SentinelServerType::Master);
     let pool = config.create_pool(Some(Runtime::Tokio1)).unwrap();
-    let options = LockOptions::new().with_wait(ms(10_000)).with_lease(ms(3_000));
+    let options = LockOptions::new().with_wait(ms(10_000)).with_lease(ms(10_000));
     let builder = LockClient::builder(set.url()).defaults(options).redis_pool(pool.clone());
     (pool, builder.connect().await.unwrap())
 }
@@ -62,7 +62,7 @@ async fn through_a_pool_a_wait_for_replicas_takes_as_long_as_was_asked_for() {
 /// nothing and is not used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pooled_connection_to_a_former_master_grants_nothing() {
-    let (_turn, mut set) = a_set().await;
+    let (_turn, mut set) = a_hasty_set().await;
     let old = set.master();
     let (pool, locks) = pooled(&set).await;
     locks.lock("k").await.unwrap().release().await.unwrap();

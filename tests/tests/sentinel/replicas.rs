@@ -10,7 +10,7 @@ use crate::support::*;
 /// time; with them it is made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_no_replica_acknowledges_is_given_back_and_told_as_such() {
-    let (_turn, set) = a_set_to_cut().await;
+    let (_turn, set) = a_set_with(to_cut()).await;
     let master = set.master();
     let locks = connect(&set.url(), ms(30_000)).await;
     let guard = locks.lock("k").replicas(2, ms(1_000)).retries(20).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_grant_that_no_replica_acknowledges_is_given_back_and_told_as_such() {
 /// key, and its holder goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acknowledged_grant_outlives_the_master() {
-    let (_turn, mut set) = a_set().await;
+    let (_turn, mut set) = a_hasty_set().await;
     let old = set.master();
     let (locks, rival) =
         (connect(&set.url(), ms(20_000)).await, connect(&set.url(), ms(20_000)).await);
@@ -73,7 +73,7 @@ async fn an_acknowledged_grant_outlives_the_master() {
 /// let in behind a writer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_grants_of_several_outlive_the_master() {
-    let (_turn, mut set) = a_set().await;
+    let (_turn, mut set) = a_hasty_set().await;
     let old = set.master();
     let url = set.url();
     let [one, two, rival] = [(); 3].map(|()| connect(&url, ms(20_000)));
@@ -107,7 +107,7 @@ async fn acknowledged_grants_of_several_outlive_the_master() {
 /// V8: a hand-off that is pushed counts only once the replicas have it, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pushed_grant_must_be_acknowledged_as_well() {
-    let (_turn, set) = a_set_to_cut().await;
+    let (_turn, set) = a_set_with(to_cut()).await;
     let master = set.master();
     let (first, second) =
         (connect(&set.url(), ms(30_000)).await, connect(&set.url(), ms(30_000)).await);
@@ -130,7 +130,7 @@ async fn a_pushed_grant_must_be_acknowledged_as_well() {
 /// other keys are served meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_for_replicas_holds_up_nothing_else() {
-    let (_turn, set) = a_set_to_cut().await;
+    let (_turn, set) = a_set_with(to_cut()).await;
     let master = set.master();
     let locks = connect(&set.url(), ms(9_000)).await;
     let held = locks.lock("held").await.unwrap();

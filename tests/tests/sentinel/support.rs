@@ -26,9 +26,14 @@ pub(crate) async fn a_set_with(
     (turn, SentinelSet::with(options).await)
 }
 
-/// A set whose replicas can be cut off from their master: they log in there.
-pub(crate) async fn a_set_to_cut() -> (SemaphorePermit<'static>, SentinelSet) {
-    a_set_with(SentinelOptions::default().passwords(SERVER_PASSWORD, SENTINEL_PASSWORD)).await
+/// The same where a server is to die.
+pub(crate) async fn a_hasty_set() -> (SemaphorePermit<'static>, SentinelSet) {
+    a_set_with(SentinelOptions::default().hasty()).await
+}
+
+/// The options of a set whose replicas can be cut off from their master: they log in there.
+pub(crate) fn to_cut() -> SentinelOptions {
+    SentinelOptions::default().passwords(SERVER_PASSWORD, SENTINEL_PASSWORD)
 }
 
 pub(crate) const SERVER_PASSWORD: &str = "of-the-servers";

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use lock_core::error::ConnectError;
 use lock_core::{LockClient, LockOptions};
 use tests::certificates::certificates;
+use tests::port::free_port;
 use tests::stalls::Stopwatch;
 use tests::wait::{answered, within};
 use tests::zookeeper::{Session, ZooKeeperOptions};
@@ -25,7 +26,7 @@ fn ca_and_both(folder: &Path) -> [PathBuf; 2] {
 
 /// A server with a key and a certificate, and its port for TLS.
 async fn server_with(both: &Path) -> (Zoo, u16) {
-    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let factory = "org.apache.zookeeper.server.NettyServerCnxnFactory";
     let options = ZooKeeperOptions::new()
         // No session outlives its client by more than 8 s.

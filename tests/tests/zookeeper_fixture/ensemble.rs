@@ -45,7 +45,8 @@ async fn a_cut_follower_still_reads_what_it_knows_while_the_majority_writes_and_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_that_is_cut_for_long_serves_nobody_until_the_link_heals() {
-    let ensemble = ZooKeeperEnsemble::with(3, &ZooKeeperOptions::new().tick_ms(300));
+    let ensemble =
+        ZooKeeperEnsemble::with(3, &ZooKeeperOptions::new().tick_ms(600).set("syncLimit", "7"));
     let behind = ensemble.followers()[0];
     ensemble.cut_from_leader(behind);
     eventually("the follower gives up", || ensemble.server(behind).mode().is_none()).await;

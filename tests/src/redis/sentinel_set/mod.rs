@@ -14,7 +14,7 @@
 mod sentinel;
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use self::sentinel::Sentinel;
 use super::{RedisOptions, RedisServer};
@@ -42,11 +42,19 @@ impl Default for SentinelOptions {
     fn default() -> Self {
         // Replicas are there at once.
         let server = RedisOptions::new().set("repl-diskless-sync-delay", "0");
-        Self { server, password: None, sentinel_password: None, down_after_ms: 1_000, replicas: 2 }
+        Self { server, password: None, sentinel_password: None, down_after_ms: 6_000, replicas: 2 }
     }
 }
 
 impl SentinelOptions {
+    /// A server that is to die counts as down after a second. A busy machine may take that, so this
+    /// is not the default.
+    #[must_use]
+    pub fn hasty(mut self) -> Self {
+        self.down_after_ms = 1_000;
+        self
+    }
+
     /// Requires passwords, one of the servers and one of the sentinels.
     #[must_use]
     pub fn passwords(mut self, server: &str, sentinel: &str) -> Self {
@@ -179,11 +187,16 @@ impl SentinelSet {
     ///
     /// # Panics
     ///
-    /// If none answers, or names a server of this set.
+    /// If none answers within [`PATIENCE`], or names a server of this set.
     #[must_use]
     pub fn master(&self) -> usize {
-        let port = self.sentinels.iter().find_map(|one| one.names(MASTER));
-        self.of_port(port.expect("a sentinel that answers"))
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(port) = self.sentinels.iter().find_map(|one| one.names(MASTER)) {
+                return self.of_port(port);
+            }
+            assert!(Instant::now() < until, "no sentinel answers");
+        }
     }
 
     fn of_port(&self, port: u16) -> usize {
@@ -205,6 +218,20 @@ impl SentinelSet {
         self.named_other_than(old).is_some()
     }
 
+    /// Waits until any sentinel names another server than `old`. An election that fails is held again
+    /// after 10 s, so this has more time than other waits.
+    ///
+    /// # Panics
+    ///
+    /// After twice [`PATIENCE`].
+    pub async fn begins_to_switch(&self, old: usize) {
+        let until = Instant::now() + 2 * PATIENCE;
+        while !self.has_begun_to_switch(old) {
+            assert!(Instant::now() < until, "no sentinel names another master");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Whether any sentinel takes the master for down by itself.
     #[must_use]
     pub fn suspects_the_master(&self) -> bool {
@@ -216,13 +243,9 @@ impl SentinelSet {
     ///
     /// # Panics
     ///
-    /// After twice [`PATIENCE`].
+    /// After three times [`PATIENCE`].
     pub async fn switched(&self, old: usize) -> usize {
-        let begun = || self.has_begun_to_switch(old);
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        while !begun() && tokio::time::Instant::now() < deadline {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        self.begins_to_switch(old).await;
         let old_port = self.servers[old].port();
         eventually("the sentinels name one other master", || {
             let mut named = self.sentinels.iter().filter_map(|one| one.names(MASTER));
@@ -240,10 +263,18 @@ impl SentinelSet {
     /// If they do not.
     pub async fn failover(&self) -> usize {
         let old = self.master();
-        eventually("a sentinel that can fail over", || {
-            self.sentinels
-                .iter()
-                .any(|one| one.command(&["SENTINEL", "FAILOVER", MASTER]).is_some())
+        let old_port = self.servers[old].port();
+        eventually("a sentinel that switches", || {
+            // One, and again only when it has given up: each that is told begins a switch of its own.
+            let flags = |one: &Sentinel| one.field(MASTER, "flags");
+            let first = self.sentinels.iter().find_map(|one| Some((one, flags(one)?)));
+            if let Some((one, flags)) = first
+                && !flags.contains("failover_in_progress")
+                && one.names(MASTER) == Some(old_port)
+            {
+                one.command(&["SENTINEL", "FAILOVER", MASTER]);
+            }
+            self.has_begun_to_switch(old)
         })
         .await;
         self.switched(old).await

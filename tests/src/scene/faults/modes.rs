@@ -145,7 +145,7 @@ pub(crate) async fn a_downgrade_lets_in_the_readers_behind_it_and_nobody_between
         let (actor, key) = (actor.clone(), key.clone());
         tokio::spawn(async move { actor.acquire(&key, ms(9_000)).await.0.expect("a grant") })
     };
-    let guard = first.acquire(&key, ms(1_000)).await.0.expect("a free key");
+    let guard = first.acquire(&key, ms(9_000)).await.0.expect("a free key");
     let reading = waits(&reader);
     in_line(&locks, &key, 1).await;
     let writing = waits(&writer);
@@ -232,7 +232,7 @@ pub(crate) async fn another_number_of_permits_counts_once_the_key_is_free(stage:
     let (before, after) = (history.actor("before", &old), history.actor("after", &new));
     let mut guards = Vec::new();
     for _ in 0..2 {
-        guards.push(before.acquire(&key, ms(1_000)).await.0.expect("a permit"));
+        guards.push(before.acquire(&key, ms(9_000)).await.0.expect("a permit"));
     }
     let waiting = tokio::spawn({
         let (before, key) = (history.actor("waiter", &old), key.clone());

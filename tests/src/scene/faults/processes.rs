@@ -91,7 +91,7 @@ pub(crate) async fn the_key_of_a_killed_holder_is_granted_when_its_lease_has_end
     });
     stage.in_line(&key, 1).await;
     let other = history.actor("other", &locks);
-    let (guard, _) = other.acquire(&stage.key("unconcerned"), ms(1_000)).await;
+    let (guard, _) = other.acquire(&stage.key("unconcerned"), ms(9_000)).await;
     other.release(guard.expect("a free key")).await.expect("a release");
     let (guard, took) = waiting.await.expect("no panic");
     let guard = guard.expect("a grant");

@@ -31,7 +31,7 @@ pub const CLUSTER: Kind = Kind {
     ],
     lacks: &[
         (Power::Clock, "a moved clock has the nodes take each other for dead"),
-        (Power::Pause, "a replica takes over after a second, which `cluster` tries"),
+        (Power::Pause, "a replica takes over, which `cluster` tries"),
     ],
     fails: &[],
     patient: times(30_000),

@@ -2,7 +2,7 @@
 
 use super::redis::{call_for, delete, in_line, is_free, knows_scripts, left, times};
 use super::*;
-use crate::redis::{RedisServer, SentinelOptions, SentinelSet};
+use crate::redis::{RedisServer, SentinelSet};
 use crate::scene::layout::BoxFuture;
 
 /// A Redis master that sentinels name.
@@ -11,9 +11,7 @@ pub const SENTINEL: Kind = Kind {
     store: "redis+sentinel",
     start: || {
         Box::pin(async {
-            // Longer than a master may be stopped here, and a busy machine takes.
-            let options = SentinelOptions { down_after_ms: 6_000, ..SentinelOptions::default() };
-            let layout = Sentinel { set: SentinelSet::with(options).await };
+            let layout = Sentinel { set: SentinelSet::start().await };
             layout.settled().await;
             Box::new(layout) as Box<dyn Layout>
         })
