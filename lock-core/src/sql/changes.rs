@@ -5,7 +5,8 @@
 //! others say so. The pauses have jitter, so that no two processes stay in step.
 //!
 //! Nothing is missed between an answer and the first look: whoever begins to listen has the row
-//! read. Where others say so that is spared, as whoever asks listens before that.
+//! read. Where others say so that is spared, as whoever asks listens before that. So it is for one
+//! who waits where each key is looked at by itself: the first look is soon.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -219,8 +220,13 @@ impl Changes {
         if why == Why::Waits {
             *lock(&self.waiting) += 1;
         }
+        let is_looked_at_soon =
+            why == Why::Waits && matches!(hearing, Hearing::LooksByPlace { .. });
         if reads {
-            lock(&self.unread).add(key);
+            if !is_looked_at_soon {
+                lock(&self.unread).add(key);
+            }
+            // The next look may be sooner than the one that was to come.
             self.stirred.notify_one();
         }
         Ear { key: key.clone(), claim, row, why, changes: self.clone() }
@@ -511,6 +517,20 @@ mod tests {
         assert!(at(&keys[3]) <= WAITING * 2);
         drop(ears);
         assert_eq!(changes.look_at(now), None);
+    }
+
+    #[test]
+    fn a_key_that_is_looked_at_soon_is_not_read_for_one_who_begins_to_wait() {
+        let hearing = Hearing::LooksByPlace { first: PLACE_SOON, holding: PLACE_MOST };
+        let changes = Arc::new(Changes::new(hearing));
+        let key = Key::new("k").unwrap();
+        let waits = changes.listen(&key, claim(1), Why::Waits, true);
+        assert_eq!(changes.take_unread(), Unread::Nothing);
+        assert!(changes.stirred().notified().now_or_never().is_some(), "a look is due sooner");
+        assert!(changes.look_at(clock::now()).unwrap() <= clock::now().plus(PLACE_SOON * 3 / 2));
+        drop(waits);
+        let _holds = changes.listen(&key, claim(1), Why::Holds, true);
+        assert_eq!(changes.take_unread(), Unread::Some(HashSet::from([key])));
     }
 
     #[test]

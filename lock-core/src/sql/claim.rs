@@ -99,8 +99,8 @@ impl<D: Dialect> LeaseClaim<D> {
         let Self { ear, store, ask, .. } = self;
         let listen = |reads| store.changes.listen(&ask.key, ask.claim, why, reads);
         if ear.as_ref().is_some_and(|ear| ear.why() != why) {
-            // The next one first, so that nothing is missed between them.
-            let next = listen(store.changes.hearing() != Hearing::Told);
+            // The next one first, so that nothing is missed between them: the looks go on.
+            let next = listen(false);
             *ear = Some(next);
         }
         ear.get_or_insert_with(|| listen(reads))

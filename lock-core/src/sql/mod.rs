@@ -34,6 +34,8 @@
 //! - `row`: the lease row, and what it says.
 //! - `schema`: the tables, and whether those that are there will do. `migrate`: making them.
 //! - `store`, `claim`: the verbs. `follower`: those of one who follows an election.
+//! - `turns`: the turn of a key's register. `together`: turns of a key that go together, as a
+//!   withdrawal and the next attempt.
 //! - `backend`: their face for clients.
 //! - `changes`, `news`: the listeners to changed rows, and when other processes have to be told.
 //! - `fault`: errors of a database, and what to do.
@@ -85,7 +87,11 @@ mod schemes;
 mod sqlite;
 mod statements;
 mod store;
+#[cfg(test)]
+mod tests;
+mod together;
 mod trouble;
+mod turns;
 
 // Callers hand in its pools, connections and transactions.
 pub use ::sqlx;

@@ -1,18 +1,18 @@
 //! The verbs over a database: the short way where one statement will do, else a turn of the
-//! register that is written by compare-and-swap.
+//! register.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::changes::{Changes, Unread};
-use super::dialect::{Ask, Dialect, Polls, Seen, Taken, Within};
+use super::dialect::{Ask, Dialect, Polls, Taken, Within};
 use super::errands::Errands;
 use super::fault::DatabaseError;
-use super::news::is_news;
-use super::row::{Entry, Row, With, leader, micros};
+use super::row::{Entry, With, leader};
+use super::together::{Asks, Turns, Writes};
 use crate::backend::io::{self, Home, Pauses};
-use crate::backend::register::{OtherLimit, Place, Turn, reserve, ticks};
+use crate::backend::register::{OtherLimit, Place, Turn};
 use crate::backend::{
     Attempt, ClaimId, Fault, FaultKind, Following, Grant, Manner, Renewal, Withdrawal,
 };
@@ -32,9 +32,6 @@ const WAITER_LIFE: Duration = Duration::from_millis(1_500);
 
 /// A place in the line is written anew only when it would end sooner than this.
 const WAITER_LEFT: Duration = Duration::from_millis(1_100);
-
-/// Between two tries of a turn that others came before.
-const TURN_PAUSES: Pauses = Pauses::new(Duration::from_millis(1), Duration::from_millis(16));
 
 /// Between two looks that failed: a store that does not answer is asked by those who wait for it.
 const LOOK_PAUSES: Pauses = Pauses::new(Duration::from_millis(50), Duration::from_secs(1));
@@ -66,6 +63,7 @@ pub(super) struct Store<D> {
     pub(super) home: Arc<Home>,
     pub(super) changes: Arc<Changes>,
     errands: Arc<Errands>,
+    pub(super) turns: Arc<Turns>,
 }
 
 impl<D> Drop for Store<D> {
@@ -73,17 +71,6 @@ impl<D> Drop for Store<D> {
         self.changes.stirred().notify_one();
     }
 }
-
-/// When a turn writes the row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Writes {
-    WhereItChanges,
-    /// It waits then for whoever has the row, and a write of an older version comes too late.
-    InAnyCase,
-}
-
-/// As nearly all do.
-const WRITES: Writes = Writes::WhereItChanges;
 
 /// The answer of a verb, and the version of the row that it knows of.
 pub(super) type Answered<A> = Result<(A, Option<i64>), Fault>;
@@ -94,7 +81,8 @@ impl<D: Dialect> Store<D> {
         let changes = Arc::new(Changes::new(dialect.hearing()));
         dialect.hear(&changes);
         let errands = Errands::new(home.clone());
-        let store = Arc::new(Self { dialect, home: home.clone(), changes, errands });
+        let turns = Arc::default();
+        let store = Arc::new(Self { dialect, home: home.clone(), changes, errands, turns });
         // Nobody waits for its end.
         drop(home.spawn(tend(Arc::downgrade(&store), home.clone())));
         store
@@ -138,12 +126,13 @@ impl<D: Dialect> Store<D> {
         is_new: bool,
         by: Instant,
     ) -> Answered<Attempt> {
-        let may_be_short = is_new && is_plain(&place);
+        // A key that a turn of this process is under way for is not free most often.
+        let may_be_short = is_new && is_plain(&place) && !self.turns.is_led(&ask.key);
         if may_be_short && let Some(taken) = self.dialect.take(&ask, by).await? {
             let grant = Grant::new(taken.tokens, ask.lease);
             return Ok((Attempt::Granted(grant), Some(taken.version)));
         }
-        let turn = |entry: &mut Entry, turn: &Turn<'_, With>| {
+        let turn = move |entry: &mut Entry, turn: &Turn<'_, With>| {
             // A place that lasts for long enough is left as it is: nothing is written then.
             let stands = entry.line().find(|other| other.claim == place.claim);
             let due =
@@ -155,7 +144,18 @@ impl<D: Dialect> Store<D> {
                 _ => entry.attempt(place, manner == Manner::Queues, turn),
             }
         };
-        let (answer, version) = self.turn(&ask.key, Some(ask.claim), WRITES, by, turn).await?;
+        let asks = Asks::of(Some(ask.claim), turn).answering(|grant| Ok(Attempt::Granted(grant)));
+        let (answer, version) = match manner {
+            Manner::Queues => {
+                let answered = self.turn_together(&ask.key, asks.clone(), by).await?;
+                // What refuses it may have been over when it came, behind the read that it went
+                // along with.
+                if answered.0.is_ok() { answered } else { self.turn(&ask.key, asks, by).await? }
+            }
+            // One who was granted the key in the same turn would not have it any more, or not hear
+            // that it was tried for.
+            Manner::Forces | Manner::Tries => self.turn(&ask.key, asks, by).await?,
+        };
         let answer = match answer.map_err(|OtherLimit(limit)| Fault::other_limit(limit))? {
             Attempt::Blocked { ahead, recheck } => {
                 Attempt::Blocked { ahead, recheck: recheck.min(RECHECK) }
@@ -174,19 +174,21 @@ impl<D: Dialect> Store<D> {
         if may_be_short && let Some(taken) = self.dialect.renew(&ask, by).await? {
             return Ok(extended(taken, ask.lease));
         }
-        let turn = |entry: &mut Entry, turn: &Turn<'_, With>| {
-            entry.asks_again(ask.claim, ask.tokens_max);
-            entry.renew(ask.claim, ask.lease, true, turn)
+        let Ask { key, claim, lease, tokens_max, .. } = ask;
+        let turn = move |entry: &mut Entry, turn: &Turn<'_, With>| {
+            entry.asks_again(claim, tokens_max);
+            entry.renew(claim, lease, true, turn)
         };
-        self.turn(&ask.key, Some(ask.claim), WRITES, by, turn).await
+        self.turn(&key, Asks::of(Some(claim), turn), by).await
     }
 
     pub(super) async fn downgrade(&self, ask: Ask, by: Instant) -> Answered<Renewal> {
-        let turn = |entry: &mut Entry, turn: &Turn<'_, With>| {
-            entry.asks_again(ask.claim, ask.tokens_max);
-            entry.downgrade(ask.claim, ask.lease, turn)
+        let Ask { key, claim, lease, tokens_max, .. } = ask;
+        let turn = move |entry: &mut Entry, turn: &Turn<'_, With>| {
+            entry.asks_again(claim, tokens_max);
+            entry.downgrade(claim, lease, turn)
         };
-        self.turn(&ask.key, Some(ask.claim), WRITES, by, turn).await
+        self.turn(&key, Asks::of(Some(claim), turn), by).await
     }
 
     /// Gives up what a claim has. One that is `in_doubt` has not heard what became of an attempt:
@@ -202,9 +204,10 @@ impl<D: Dialect> Store<D> {
         if may_be_short && self.dialect.give_back(&key, claim, by).await? {
             return Ok(Withdrawal::Released);
         }
-        let turn = |entry: &mut Entry, turn: &Turn<'_, With>| entry.withdraw(claim, turn);
-        let writes = if in_doubt { Writes::InAnyCase } else { WRITES };
-        Ok(self.turn(&key, Some(claim), writes, by, turn).await?.0)
+        let turn = move |entry: &mut Entry, turn: &Turn<'_, With>| entry.withdraw(claim, turn);
+        let writes = if in_doubt { Writes::InAnyCase } else { Writes::WhereItChanges };
+        let asks = Asks::of(Some(claim), turn).writing(writes);
+        Ok(self.turn_together(&key, asks, by).await?.0)
     }
 
     /// Withdraws a claim once more when nothing can arrive any more that it has sent. A statement
@@ -285,12 +288,12 @@ impl<D: Dialect> Store<D> {
 
     pub(super) async fn request_revoke(&self, key: Key, by: Instant) -> Result<bool, Fault> {
         let ask = |entry: &mut Entry, turn: &Turn<'_, With>| entry.request_revoke(turn);
-        Ok(self.turn(&key, None, WRITES, by, ask).await?.0)
+        Ok(self.turn(&key, Asks::of(None, ask), by).await?.0)
     }
 
     pub(super) async fn force_release(&self, key: Key, by: Instant) -> Result<bool, Fault> {
         let ask = |entry: &mut Entry, turn: &Turn<'_, With>| entry.force_release(turn);
-        Ok(self.turn(&key, None, WRITES, by, ask).await?.0)
+        Ok(self.turn(&key, Asks::of(None, ask), by).await?.0)
     }
 
     /// Deletes the rows that nobody has used for so long, some at a time; how many.
@@ -307,75 +310,6 @@ impl<D: Dialect> Store<D> {
             }
             self.home.sleep_until(clock::now().plus(SWEEP_PAUSE)).await;
         }
-    }
-
-    /// Has the register of a key do something, and writes what it is then, if that is another. Asks
-    /// anew where somebody else wrote in between. `asks` needs not be told of what it is answered.
-    async fn turn<A>(
-        &self,
-        key: &Key,
-        asks: Option<ClaimId>,
-        writes: Writes,
-        by: Instant,
-        ask: impl Fn(&mut Entry, &Turn<'_, With>) -> A + Send + Sync,
-    ) -> Answered<A>
-    where
-        A: Send,
-    {
-        let mut tries = 0;
-        loop {
-            let seen = self.dialect.read(key, by).await?;
-            let mut entry = self.entry(key, &seen)?;
-            let before = self.dialect.tells().then(|| entry.clone());
-            let answer = ask(
-                &mut entry,
-                &Turn {
-                    now: seen.now,
-                    mint: &|last, count| reserve(last, ticks(micros(seen.now)), count),
-                    wake: &|_| {},
-                    may_grant: true,
-                },
-            );
-            let row = Row::of(&entry, seen.row.as_ref(), seen.now);
-            let version = seen.row.as_ref().map(|seen| seen.version);
-            let is_same = match &seen.row {
-                Some(seen) => row.says_the_same_as(seen),
-                None => entry.last().is_none() && entry.is_idle(seen.now),
-            };
-            if is_same && writes == WRITES {
-                return Ok((answer, version));
-            }
-            let tells = before.is_some_and(|before| {
-                is_news(&before, &entry, |claim| {
-                    asks == Some(claim) || self.changes.hears(key, claim)
-                })
-            });
-            if self.dialect.swap(key, version, &row, tells, by).await? {
-                let version = row.version;
-                self.changes.tell(key, row);
-                return Ok((answer, Some(version)));
-            }
-            tries += 1;
-            let pause = TURN_PAUSES.after(tries);
-            if clock::now().plus(pause) >= by {
-                let what = format!("others changed the row of `{key}` {tries} times in between");
-                return Err(other(what).unsent());
-            }
-            if tries > 1 {
-                self.home.sleep_until(clock::now().plus(pause)).await;
-            }
-        }
-    }
-
-    fn entry(&self, key: &Key, seen: &Seen) -> Result<Entry, Fault> {
-        let entry = seen.row.as_ref().map(Row::entry).transpose();
-        Ok(entry
-            .map_err(|what| DatabaseError::Row {
-                key: key.to_string(),
-                table: self.dialect.schema().leases().to_string(),
-                what,
-            })?
-            .unwrap_or_default())
     }
 }
 
@@ -394,7 +328,7 @@ fn shown(about: &str) -> String {
     about.escape_debug().to_string()
 }
 
-fn other(what: String) -> Fault {
+pub(super) fn other(what: String) -> Fault {
     let error = DatabaseError::Other { what };
     Fault::new(FaultKind::Transient, error.to_string()).with_source(error)
 }

@@ -381,6 +381,12 @@ impl<T> Register<T> {
         other.map_or(Ok(()), |other| Err(OtherLimit(other)))
     }
 
+    /// The grant of a claim that was granted the key, as an attempt would be answered now.
+    #[must_use]
+    pub fn grant_of(&self, claim: ClaimId, now: Duration) -> Option<Grant> {
+        self.owner_of(claim).map(|at| self.grant(at, now))
+    }
+
     fn grant(&self, at: usize, now: Duration) -> Grant {
         let Owner { tokens, until, slot, handed_on, revoke_requested, .. } = self.owners[at];
         let (valid_for, wanted) = (until.saturating_sub(now), self.is_wanted());

@@ -1,0 +1,4 @@
+//! The verbs over a database that does what a test says.
+
+mod fake;
+mod together;
