@@ -40,7 +40,7 @@ SUITE_SECONDS_MIN = int(os.environ.get("GATE_SUITE_SECONDS_MIN", "120"))
 # With --all a suite plays all its scenes, and looks at more orders of steps: it and each test have so
 # many times as long.
 ALL_TIMES = 5
-BUILD_SECONDS_MAX = 900
+BUILD_SECONDS_MAX = 1_800
 AGAIN_SECONDS_MAX = 180
 # Tests that passed alone, and not beside others. More of them is a defect of the gate.
 UNSTEADY_MAX = 2
