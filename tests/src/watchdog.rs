@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::gettid;
 
 /// How long a test may run from its first fixture on.
-const TEST_MAX: Duration = Duration::from_secs(180);
+const TEST_MAX: Duration = Duration::from_secs(360);
 
 /// The threads of tests by their numbers, with what libtest calls them.
 static TESTS: LazyLock<Mutex<HashMap<i32, (String, Instant)>>> = LazyLock::new(|| {
