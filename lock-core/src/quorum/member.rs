@@ -191,6 +191,11 @@ impl Slot {
         self.line().came_at.unwrap_or_else(clock::now)
     }
 
+    /// Something is asked for behind what is under way, which can only be a withdrawal.
+    fn is_given_up(&self) -> bool {
+        self.line().next.is_some()
+    }
+
     /// The next request. Whoever asks polls.
     async fn command(&self) -> Command {
         poll_fn(|_| self.line().next.take().map_or(Poll::Pending, Poll::Ready)).await
@@ -314,6 +319,13 @@ impl<B> AtMember<B> {
                 Ok(enrolment) => enrolment,
                 Err(fault) => return (Err(fault), unready.is_some()),
             };
+            // It may be long since it was asked for. Begun now, it would have the key here for the
+            // moment until the withdrawal behind it.
+            if self.slot.is_given_up() {
+                let what = "the attempt was given up before it began";
+                let fault = Fault::new(FaultKind::Transient, what).unsent();
+                return (Err(fault), unready.is_some());
+            }
             claim.count_from(above(&enrolment, clock));
             let answer = match self.ask(claim.attempt()).await {
                 Err(fault) if fault.kind() == FaultKind::Unready => {

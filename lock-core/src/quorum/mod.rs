@@ -328,8 +328,9 @@ impl<B: Backend<Claim: MemberClaim>> Backend for Quorum<B> {
         report::list(&self.members, within, max).await
     }
 
-    /// Takes the key away at every member that answers; a majority must. One that does not goes on
-    /// to hold it for the old holder, who has no majority then.
+    /// Takes the key from the holder of a majority, wherever that one has it, and from all where
+    /// nobody holds a majority. A majority must answer. A member that does not goes on to hold the
+    /// key for the old holder, who has no majority then.
     async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
         report::force_release(&self.members, key).await
     }

@@ -1,9 +1,11 @@
 //! The holder of a key at a majority, and the state of each member. A key is taken away here, too.
 
 use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
 use std::time::Instant;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, maybe_done};
 
 use super::Members;
 use super::membership::{MembershipState, Standing};
@@ -42,41 +44,66 @@ pub(super) async fn list<B: Backend>(
 /// The answers of the members, of whom a majority must.
 fn of_majority<A>(answers: &[Result<A, Fault>]) -> Result<Vec<&A>, Fault> {
     let answered: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().ok()).collect();
-    let down = answers.len() - answered.len();
-    if answered.len() > down {
+    let faults = answers.iter().filter_map(|answer| answer.as_ref().err());
+    if answered.len() > answers.len() - answered.len() {
         return Ok(answered);
     }
-    let why = answers.iter().find_map(|answer| answer.as_ref().err());
+    Err(too_few(answers.len(), faults))
+}
+
+/// Why too few of the members have answered. Asking again is of no use only if those that will
+/// never answer are too many by themselves.
+fn too_few<'a>(members: usize, faults: impl Iterator<Item = &'a Fault>) -> Fault {
+    let (passing, lasting): (Vec<_>, Vec<_>) = faults.partition(|fault| fault.is_transient());
+    let down = passing.len() + lasting.len();
+    let is_lasting = lasting.len() >= members - members / 2;
+    let mut why = if is_lasting { lasting } else { passing };
+    let why = why.pop();
     let kind = why.map_or(FaultKind::Transient, Fault::kind);
     let why = why.map(|fault| format!(", one says: {fault}")).unwrap_or_default();
-    let what = format!("{down} of the {} members of the quorum do not answer{why}", answers.len());
-    Err(Fault::new(kind, what))
+    let what = format!("{down} of the {members} members of the quorum do not answer{why}");
+    Fault::new(kind, what)
 }
 
 /// Takes it from the one who holds it at a majority, and from all where nobody does. `true` if
 /// there was one.
 ///
-/// What another has of it at other members stays: it may be the next one's, who counts on it.
+/// What another has of it at other members stays: it may be the next one's, who counts on it. The
+/// first majority that has the same holder begins: a member that hangs keeps nobody in the key.
 pub(super) async fn force_release<B: Backend>(
     members: &Members<B>,
     key: &Key,
 ) -> Result<bool, Fault> {
-    let seen = join_all(members.all.iter().map(|member| member.inspect(key))).await;
-    let majority = seen.len() / 2 + 1;
-    let holder = holder(&of_majority(&seen)?, majority);
-    let has_another = |seen: &Inspection| {
-        let of =
-            |holder: &Holder| seen.holders.iter().all(|here| common(&here.claim) != holder.claim);
-        holder.as_ref().is_some_and(of)
-    };
-    let takes = members.all.iter().zip(&seen).map(async |(member, seen)| match seen {
-        Ok(seen) if has_another(seen) => Ok(false),
-        Ok(_) => member.force_release(key).await,
-        Err(fault) => Err(fault.clone()),
+    let count = members.all.len();
+    let majority = count / 2 + 1;
+    let looks = members.all.iter().map(|member| Box::pin(maybe_done(member.inspect(key))));
+    let mut looks: Vec<_> = looks.collect();
+    let found = poll_fn(|cx| {
+        // Each of them is polled.
+        let all = looks.iter_mut().fold(true, |all, look| look.as_mut().poll(cx).is_ready() && all);
+        let seen = looks.iter_mut().filter_map(|look| look.as_mut().output_mut());
+        let seen: Vec<_> = seen.filter_map(|seen| seen.as_ref().ok()).collect();
+        match holder(&seen, majority) {
+            None if !all => Poll::Pending,
+            found => Poll::Ready(found),
+        }
+    })
+    .await;
+    let takes = members.all.iter().zip(&mut looks).map(async |(member, look)| {
+        look.as_mut().await;
+        let seen = look.as_mut().take_output().unwrap_or_else(|| unreachable!("it was awaited"))?;
+        let is_theirs =
+            |of: &Holder| seen.holders.iter().any(|here| common(&here.claim) == of.claim);
+        if found.as_ref().is_some_and(|of| !is_theirs(of)) {
+            return Ok(false);
+        }
+        member.force_release(key).await
     });
     let answers = join_all(takes).await;
+    let answered = of_majority(&answers)?;
+    let taken = answered.iter().filter(|&&&taken| taken).count();
     // One that was held nowhere by a majority was on its way from one holder to the next.
-    Ok(of_majority(&answers)?.into_iter().filter(|&&taken| taken).count() >= majority)
+    Ok(taken >= if found.is_some() { 1 } else { majority })
 }
 
 /// The one who holds it at a majority.

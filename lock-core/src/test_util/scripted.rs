@@ -31,15 +31,30 @@ pub enum Verb {
     /// [`Follower::leave`], as a `Withdraw`.
     Follow,
     /// [`Member::probe`] and [`Member::enrol`]: no verb of a claim, and recorded as one of claim 0
-    /// without a reply.
+    /// without a reply. So are the next two.
     Probe,
+    /// [`Backend::inspect`].
+    Inspect,
+    /// [`Backend::force_release`].
+    ForceRelease,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Attempt, Self::Renew, Self::Withdraw, Self::Downgrade, Self::Follow, Self::Probe];
+    pub const ALL: [Self; VERBS] = [
+        Self::Attempt,
+        Self::Renew,
+        Self::Withdraw,
+        Self::Downgrade,
+        Self::Follow,
+        Self::Probe,
+        Self::Inspect,
+        Self::ForceRelease,
+    ];
 }
+
+/// How many verbs there are.
+const VERBS: usize = 8;
 
 /// The claim of a request that is of none.
 const NO_CLAIM: ClaimId = ClaimId::from_bits(0);
@@ -94,8 +109,8 @@ pub struct Call {
 
 #[derive(Debug)]
 struct Rules {
-    next: [VecDeque<Act>; 6],
-    always: [Act; 6],
+    next: [VecDeque<Act>; VERBS],
+    always: [Act; VERBS],
     calls: Vec<Call>,
     claims: Vec<(ClaimId, Terms)>,
 }
@@ -104,7 +119,7 @@ struct Rules {
 struct Stage {
     rules: Mutex<Rules>,
     /// Counts the openings of each verb's gate.
-    gates: [watch::Sender<u64>; 6],
+    gates: [watch::Sender<u64>; VERBS],
     /// Poked with every call.
     called: watch::Sender<()>,
 }
@@ -257,7 +272,7 @@ impl<B: Backend> Scripted<B> {
     pub fn new(inner: B) -> (Self, Script) {
         let rules = Rules {
             next: Default::default(),
-            always: [Act::Ok; 6],
+            always: [Act::Ok; VERBS],
             calls: Vec::new(),
             claims: Vec::new(),
         };
@@ -298,7 +313,8 @@ impl<B: Backend> Backend for Scripted<B> {
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
-        self.inner.inspect(key).await
+        let pass = self.script.begin(Verb::Inspect, NO_CLAIM).enter().await?;
+        pass.pass_on(self.inner.inspect(key).await).await
     }
 
     async fn holder(&self, key: &Key) -> Result<Option<Holder>, Fault> {
@@ -310,7 +326,8 @@ impl<B: Backend> Backend for Scripted<B> {
     }
 
     async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
-        self.inner.force_release(key).await
+        let pass = self.script.begin(Verb::ForceRelease, NO_CLAIM).enter().await?;
+        pass.pass_on(self.inner.force_release(key).await).await
     }
 
     async fn list(&self, within: Option<&Key>, max: usize) -> Result<KeyList, Fault> {

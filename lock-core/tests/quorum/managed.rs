@@ -430,6 +430,20 @@ async fn a_member_that_did_not_answer_is_seen_to_in_the_background() {
     stage.ready(0).await;
 }
 
+/// Another claim would find the key taken there for a moment.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_was_given_up_while_its_member_was_looked_at_never_begins() {
+    let stage = Stage::of(3).await;
+    assert!(stage.is_granted().await);
+    let (locks, scripts) = client(&stage.stores, config(3));
+    scripts[0].always(Verb::Probe, Act::Stuck);
+    let guard = locks.lock("k").options(short()).await.unwrap();
+    guard.release().await.unwrap();
+    scripts[0].heal();
+    timeout(ms(1_000), scripts[0].called(Verb::Withdraw, 1)).await.expect("a withdrawal");
+    assert_eq!(scripts[0].calls_of(Verb::Attempt).len(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_taken_away_goes_to_the_next_with_a_greater_token() {
     for away in [None, Some(2)] {

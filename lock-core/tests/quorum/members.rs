@@ -1,10 +1,13 @@
 //! F41: members that are down, slow, or come back.
 
+use std::pin::pin;
+
 use lock_core::LockClient;
 use lock_core::backend::FaultKind;
+use lock_core::error::OperatorError;
 use lock_core::quorum::{Quorum, QuorumError};
 use lock_core::test_util::{Act, Verb};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{Stage, ms, short};
 
@@ -67,6 +70,56 @@ async fn what_is_taken_away_is_that_of_the_holder_at_a_majority() {
     assert!(!stage.locks.force_release("k").await.unwrap());
     assert_eq!(holder().await, None);
     drop(beside);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_hangs_keeps_nobody_in_the_key() {
+    let stage = Stage::of(3);
+    let guard = stage.locks.lock("k").options(short()).await.unwrap();
+    stage.scripts[0].always(Verb::Inspect, Act::Stuck);
+    let mut taking = pin!(stage.locks.force_release("k"));
+    tokio::select! {
+        biased;
+        taken = &mut taking => panic!("one has not answered: {taken:?}"),
+        lost = timeout(ms(20), guard.lost()) => drop(lost.expect("the other two are a majority")),
+    }
+    stage.scripts[0].heal();
+    assert!(taking.await.unwrap());
+    drop(guard);
+    sleep(ms(1)).await;
+    stage.assert_clean();
+}
+
+/// One of the two that granted it is enough: the other is no majority.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_a_majority_has_no_more_was_taken_away() {
+    for act in [DOWN, Act::Lost] {
+        let stage = Stage::of(3);
+        stage.scripts[0].always(Verb::Attempt, DOWN);
+        let guard = stage.locks.lock("k").options(short()).await.unwrap();
+        stage.scripts[1].always(Verb::ForceRelease, act);
+        assert!(stage.locks.force_release("k").await.unwrap(), "{act:?}");
+        guard.lost().await;
+    }
+}
+
+/// A majority that fails is tried again, unless those that refuse are too many by themselves.
+#[tokio::test(start_paused = true)]
+async fn one_that_refuses_makes_no_refusal_of_the_quorum() {
+    const REFUSES: Act = Act::Err(FaultKind::Refused);
+    for (acts, is_retryable) in [([REFUSES, DOWN], true), ([REFUSES, REFUSES], false)] {
+        for verb in [Verb::Inspect, Verb::ForceRelease] {
+            let stage = Stage::of(3);
+            let guard = stage.locks.lock("k").options(short()).await.unwrap();
+            for (script, act) in stage.scripts.iter().zip(acts) {
+                script.always(verb, act);
+            }
+            let error = stage.locks.force_release("k").await.unwrap_err();
+            let OperatorError::Unavailable(error) = error else { panic!("{error}") };
+            assert_eq!(error.is_retryable(), is_retryable, "{verb:?}, {acts:?}: {error}");
+            drop(guard);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
