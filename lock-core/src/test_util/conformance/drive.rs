@@ -82,6 +82,15 @@ impl<'a> Case<'a> {
         self.subject.slack()
     }
 
+    /// `next` takes a key that was given back a moment ago. Where there is no one line, one member may
+    /// hear of that after the others, and who comes in between is blocked.
+    pub(super) async fn takes(&self, process: &Process, next: &mut Asker) -> Grant {
+        match process.capabilities().fifo {
+            true => next.takes().await,
+            false => next.is_granted(self.soon()).await,
+        }
+    }
+
     /// Nobody holds or waits, soon.
     pub(super) async fn is_free(&self, process: &Process) {
         let what = "nobody holds the key or waits for it";

@@ -69,7 +69,7 @@ pub async fn a_key_that_was_taken_away_with_nobody_in_line_is_free(subject: &dyn
     assert!(!two.forces().await, "nobody holds the key any more");
     case.is_free(&two).await;
     let mut new = two.unqueued("the new");
-    let grant = new.takes().await;
+    let grant = case.takes(&two, &mut new).await;
     assert!(!one.capabilities().fencing || grant.tokens.first() > before.tokens.last());
     assert_eq!(old.renewal().await, Renewal::Lost, "it was taken away");
     old.leaves().await;

@@ -72,7 +72,7 @@ pub async fn a_renewal_after_the_lease_ended_is_lost(subject: &dyn Subject) {
     assert_eq!(one.inspect().await.holders, [], "the renewal took the key anew");
     late.leaves().await;
     let mut other = one.claim("the other");
-    other.takes().await;
+    case.takes(&one, &mut other).await;
     other.releases().await;
     case.is_free(&one).await;
 }

@@ -220,7 +220,7 @@ pub async fn withdrawing_again_changes_nothing(subject: &dyn Subject) {
     second.leaves().await;
     first.renews().await;
     first.releases().await;
-    second.takes().await;
+    case.takes(&two, &mut second).await;
     for _ in 0..3 {
         assert_eq!(first.withdrawal().await, Withdrawal::NotHeld);
     }
@@ -246,7 +246,7 @@ pub async fn a_claim_that_may_not_queue_never_joins_the_line(subject: &dyn Subje
     eventually("the key is nobody's", case.soon(), async || two.inspect().await.holders.is_empty())
         .await;
     hasty.leaves().await;
-    hasty.takes().await;
+    case.takes(&two, &mut hasty).await;
     hasty.releases().await;
     case.is_free(&one).await;
 }

@@ -64,7 +64,7 @@ pub async fn a_renewal_whose_reply_was_lost_can_be_repeated(subject: &dyn Subjec
     unlucky.renews().await;
     unlucky.releases().await;
     let mut next = one.claim("the next");
-    let grant = next.takes().await;
+    let grant = case.takes(&one, &mut next).await;
     for call in script.calls() {
         let before = match call.reply {
             Some(Reply::Attempt(Attempt::Granted(grant))) => grant,
@@ -118,7 +118,7 @@ pub async fn an_attempt_whose_reply_was_lost_leaves_nothing_when_withdrawn(subje
             }
             case.is_free(&one).await;
             let mut next = one.unqueued("the next");
-            next.takes().await;
+            case.takes(&one, &mut next).await;
             next.releases().await;
         }
     }

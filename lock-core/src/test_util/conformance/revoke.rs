@@ -59,7 +59,7 @@ pub async fn only_the_holder_of_the_moment_is_asked_to_give_the_key_up(subject: 
     assert!(!next.renews().await.revoke_requested, "the next was not asked");
     next.releases().await;
     let mut later = one.claim("the later");
-    assert!(!later.takes().await.revoke_requested, "who comes later was not asked");
+    assert!(!case.takes(&one, &mut later).await.revoke_requested, "who comes later was not asked");
     later.releases().await;
     case.is_free(&one).await;
     assert!(!two.asks_to_give_up().await, "nobody holds the key any more");

@@ -34,7 +34,7 @@ pub async fn tokens_grow_with_every_grant_of_a_key(subject: &dyn Subject) {
             None => one.claim_for(case.lease() * 60, name),
         };
         let (mut holder, mut next) = (claim("the holder"), two.claim("the next"));
-        given.add(holder.takes().await);
+        given.add(case.takes(&one, &mut holder).await);
         next.is_blocked().await;
         if round % 3 == 0 {
             let renewed = holder.renews().await.tokens;
@@ -68,7 +68,7 @@ pub async fn tokens_of_many_keys_grow_key_by_key(subject: &dyn Subject) {
                 continue;
             }
             let mut holder = process.claim("a holder");
-            given.add(holder.takes().await);
+            given.add(case.takes(process, &mut holder).await);
             holder.releases().await;
         }
     }
