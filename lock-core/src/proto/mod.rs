@@ -24,7 +24,7 @@ mod votes;
 
 pub(crate) use cohort::{
     Ask, Changes, Cohort, Counters, Effects, Entry, Event, NotDowngraded, Overload, ReleaseAnswer,
-    SeatId, Step, Verdict, effort,
+    SeatId, Step, Verdict, Waking, effort,
 };
 pub(crate) use membership::{Act, Enrol, Identity, Membership, Standing};
 pub use reason::{BlockedBy, LossReason};

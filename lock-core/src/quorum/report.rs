@@ -79,8 +79,10 @@ pub(super) async fn force_release<B: Backend>(
     let looks = members.all.iter().map(|member| Box::pin(maybe_done(member.inspect(key))));
     let mut looks: Vec<_> = looks.collect();
     let found = poll_fn(|cx| {
-        // Each of them is polled.
-        let all = looks.iter_mut().fold(true, |all, look| look.as_mut().poll(cx).is_ready() && all);
+        let mut all = true;
+        for look in &mut looks {
+            all &= look.as_mut().poll(cx).is_ready();
+        }
         let seen = looks.iter_mut().filter_map(|look| look.as_mut().output_mut());
         let seen: Vec<_> = seen.filter_map(|seen| seen.as_ref().ok()).collect();
         match holder(&seen, majority) {

@@ -9,6 +9,7 @@ mod election;
 mod endless;
 mod failing;
 mod force;
+mod kept;
 mod lease;
 mod line;
 mod min_hold;

@@ -12,6 +12,7 @@ use tokio::task::coop;
 
 use super::terms;
 use crate::backend::{Fault, Mode};
+use crate::engine::conduct::foreign;
 use crate::engine::hold::{Door, Hold, LockGuard, LockScope, Lost, Reentry};
 use crate::engine::key::{Drives, KeyCell, Opens, Shared, Timer, unserved};
 use crate::engine::observe;
@@ -452,7 +453,9 @@ impl Acquire {
         loop {
             let now = since.take().unwrap_or_else(clock::now);
             cell.drive(Drives::Seat(seat), Some(now));
-            let verdict = cell.cohort().poll(seat, now, |waker| waker.clone_from(cx.waker()));
+            let mut before = None;
+            let verdict = cell.cohort().poll(seat, now, |waker| before = foreign::renew(waker, cx));
+            drop(before);
             let Verdict::Waiting = verdict else { return (verdict, now) };
             if timer.is_none()
                 && let Some(until) = self.try_until
@@ -552,8 +555,9 @@ impl Drop for Acquire {
     fn drop(&mut self) {
         if let State::Seated { cell, seat, .. } = &self.state {
             let mut fx = Effects::none();
-            cell.cohort().cancel(*seat, clock::now(), &mut fx);
+            let waker = cell.cohort().cancel(*seat, clock::now(), &mut fx);
             cell.settle(fx);
+            drop(waker);
         }
         if self.is_in_line() || matches!(self.state, State::Pausing(_)) {
             self.watched.cancelled(self.started, self.tries);

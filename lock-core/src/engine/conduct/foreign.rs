@@ -4,8 +4,9 @@
 //! Wakers are those of the application and its executor. One that panics is told so by the panic
 //! hook. Its task is not woken; what else was to be done is done.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Waker;
+use std::task::{Context, Waker};
 
 use tokio::sync::oneshot;
 
@@ -16,6 +17,18 @@ pub(in crate::engine) fn call(code: impl FnOnce()) -> bool {
 
 pub(in crate::engine) fn wake(waker: Waker) {
     call(|| waker.wake());
+}
+
+/// Has `waker` wake the task of `cx` from now on. The one before is the caller's to drop, once it has
+/// dropped the mutex.
+#[must_use]
+pub(in crate::engine) fn renew(waker: &mut Waker, cx: &Context<'_>) -> Option<Waker> {
+    (!waker.will_wake(cx.waker())).then(|| mem::replace(waker, cx.waker().clone()))
+}
+
+/// Drops it. That may take a task with it.
+pub(in crate::engine) fn end(waker: Waker) {
+    call(|| drop(waker));
 }
 
 /// Answers a task, which may be gone.
@@ -29,7 +42,7 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Wake};
+    use std::task::Wake;
     use std::time::Duration;
 
     use super::*;

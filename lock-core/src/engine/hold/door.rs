@@ -112,7 +112,9 @@ impl Door {
         };
         let View { cell, token } = &self.view;
         let inside = Arc::new(Inside { _turn: permit, _outer: outer });
-        cell.cohort().reenter(*token, asked, now).then_some(inside)
+        let is_in = cell.cohort().reenter(*token, asked, now);
+        // Its turn wakes who is next, so the mutex is not held over its end.
+        is_in.then_some(inside)
     }
 }
 

@@ -40,10 +40,12 @@ impl Watch {
             let mut cohort = cell.cohort();
             let seen = look(&mut cohort, *token, clock::now(), &mut fx);
             let is_new = self.watcher.is_none();
-            if seen.is_none() {
-                self.watcher = cohort.watch(*token, self.news, self.watcher, cx.waker().clone());
-            }
+            let before = match seen {
+                Some(_) => None,
+                None => cohort.watch(*token, self.news, &mut self.watcher, cx.waker().clone()),
+            };
             drop(cohort);
+            drop(before);
             cell.settle(fx);
             if let Some(seen) = seen {
                 return Poll::Ready(seen);
@@ -65,7 +67,8 @@ impl Clone for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(watcher) = self.watcher {
-            self.view.cell.cohort().unwatch(self.view.token, watcher);
+            let waker = self.view.cell.cohort().unwatch(self.view.token, watcher);
+            drop(waker);
         }
     }
 }

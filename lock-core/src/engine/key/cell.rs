@@ -26,7 +26,7 @@ use crate::engine::observe;
 use crate::error::{LossReason, LostError};
 use crate::ground::{Plus as _, background, clock, lock};
 use crate::key::Key;
-use crate::proto::{Ask, Cohort, Effects, Entry, SeatId};
+use crate::proto::{Ask, Cohort, Effects, Entry, SeatId, Waking};
 use crate::token::FencingToken;
 use crate::view::{BusyHold, BusyKey};
 
@@ -446,7 +446,12 @@ impl Host for KeyCell {
         }
         let earlier = fx.wake.and_then(|granted| lock(&self.granted).replace(granted));
         earlier.into_iter().for_each(|(_, waker)| foreign::wake(waker));
-        fx.wake_more.into_iter().for_each(foreign::wake);
+        for waking in fx.wake_more {
+            match waking {
+                Waking::Wake(waker) => foreign::wake(waker),
+                Waking::End(waker) => foreign::end(waker),
+            }
+        }
         if let Some((reply, answer)) = fx.reply {
             // The releasing task may be gone; the release is done all the same.
             foreign::answer(reply, answer);

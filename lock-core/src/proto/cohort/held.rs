@@ -306,7 +306,8 @@ impl<W, R> Cohort<W, R> {
             further = held.hold(token, &seat.ask, now);
             let over = SeatState::Over(Verdict::Granted(token));
             if let SeatState::Waiting(waker) = std::mem::replace(&mut seat.state, over) {
-                fx.wake_more.extend(fx.wake.replace((id, waker)).map(|(_, earlier)| earlier));
+                let earlier = fx.wake.replace((id, waker));
+                fx.wake_more.extend(earlier.map(|(_, earlier)| Waking::Wake(earlier)));
             }
             fx.poke |= seat.ask.hold_limit.is_some() || held.refresh == Refresh::Due;
             held.ask_for_tokens(wanting.saturating_sub(asking), &seat.ask, fx);
@@ -428,7 +429,7 @@ impl<W, R> Cohort<W, R> {
         if self.held_in(lane).is_some_and(|held| held.holder.is_some()) {
             // Other readers hold it still, and who waits for it waits for them.
             fx.changes.end(ended);
-            self.forget_watchers(&[token]);
+            self.forget_watchers(&[token], fx);
             return Some(ReleaseAnswer::Released);
         }
         self.answered_at = Some(now);
@@ -439,7 +440,7 @@ impl<W, R> Cohort<W, R> {
         if let Some(Held { linger: Some(linger), .. }) = self.held_in_mut(lane) {
             linger.until = Some(now.plus(linger.time));
         }
-        self.forget_watchers(&[token]);
+        self.forget_watchers(&[token], fx);
         if self.pass(lane, now, fx) {
             // The claim had a holder, so no earlier release waits for its withdrawal.
             return Some(ReleaseAnswer::Released);

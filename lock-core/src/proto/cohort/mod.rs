@@ -203,14 +203,25 @@ pub(crate) enum Step<R> {
     Stop,
 }
 
+/// What a waker is to do once the mutex is dropped. Its end is foreign code as its call is: where an
+/// executor has a task by its wakers alone, the last of them takes the task with it, and what that
+/// holds of this key comes back here.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Waking<W> {
+    /// Wake its task.
+    Wake(W),
+    /// End: nothing will come of what it waited for.
+    End(W),
+}
+
 /// The duties of the caller after it has dropped the mutex.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Effects<W, R> {
     /// The seat that was granted the lock, and its task.
     pub(crate) wake: Option<(SeatId, W)>,
-    /// Tasks whose wait or hold is over.
-    pub(crate) wake_more: Vec<W>,
+    /// Tasks whose wait or hold is over, and wakers that are of no use any more.
+    pub(crate) wake_more: Vec<Waking<W>>,
     /// A release that is done.
     pub(crate) reply: Option<(R, ReleaseAnswer)>,
     /// The driver must look again.

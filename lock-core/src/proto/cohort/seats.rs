@@ -192,10 +192,16 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// A waiter goes away without reading what became of it. A grant that it did not take is
-    /// passed on.
-    pub(crate) fn cancel(&mut self, seat: SeatId, now: Instant, fx: &mut Effects<W, R>) {
+    /// passed on. Its waker is the caller's to drop, after the mutex.
+    #[must_use]
+    pub(crate) fn cancel(
+        &mut self,
+        seat: SeatId,
+        now: Instant,
+        fx: &mut Effects<W, R>,
+    ) -> Option<W> {
         let was_head = self.line.head() == Some(seat);
-        let Some(gone) = self.line.remove(seat) else { return };
+        let gone = self.line.remove(seat)?;
         if let SeatState::Over(Verdict::Granted(token)) = gone.state {
             // Nobody asks what became of it, and nothing was done under it.
             if let Some(lane) = self.spot_of(token).map(|spot| spot.lane())
@@ -206,6 +212,10 @@ impl<W, R> Cohort<W, R> {
             self.release(token, || None, now, fx);
         }
         fx.poke |= was_head || self.is_to_look();
+        match gone.state {
+            SeatState::Waiting(waker) => Some(waker),
+            SeatState::Over(_) => None,
+        }
     }
 
     /// Ends the tries whose time is over.
@@ -378,7 +388,7 @@ impl<W, R> Cohort<W, R> {
             && let SeatState::Waiting(waker) =
                 std::mem::replace(&mut seat.state, SeatState::Over(verdict))
         {
-            fx.wake_more.push(waker);
+            fx.wake_more.push(Waking::Wake(waker));
         }
     }
 

@@ -42,7 +42,7 @@ impl<W, R> Cohort<W, R> {
             lost.push(token);
         }
         self.tell(&lost, Event::Lost, fx);
-        self.forget_watchers(&lost);
+        self.forget_watchers(&lost, fx);
     }
 
     /// The watchers are the caller's to tell.
@@ -79,7 +79,7 @@ impl<W, R> Cohort<W, R> {
             let Some(spot) = self.spot_of(token) else { return };
             self.lose_one(spot, LossReason::HoldLimit, now, fx);
             self.tell(&[token], Event::Lost, fx);
-            self.forget_watchers(&[token]);
+            self.forget_watchers(&[token], fx);
             self.pass(lane, now, fx);
             fx.poke = true;
         }
@@ -134,41 +134,44 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// Wakes `waker` when there is this event of the hold under `token`. `watcher` is the number
-    /// that an earlier call gave; the caller hands it back with [`unwatch`](Self::unwatch).
+    /// of this watcher once it has one; the caller hands it back with [`unwatch`](Self::unwatch).
+    /// The waker that is of no use is the caller's to drop, after the mutex.
+    #[must_use]
     pub(crate) fn watch(
         &mut self,
         token: u64,
         event: Event,
-        watcher: Option<u64>,
+        watcher: &mut Option<u64>,
         waker: W,
-    ) -> Option<u64> {
+    ) -> Option<W> {
         if self.spot_of(token).is_none() {
-            return watcher;
+            return Some(waker);
         }
         let more = self.more();
-        let number = watcher.unwrap_or_else(|| {
+        let number = *watcher.get_or_insert_with(|| {
             more.watchers_made += 1;
             more.watchers_made
         });
-        more.watchers.insert((token, number), Watcher { event, waker });
-        Some(number)
+        let before = more.watchers.insert((token, number), Watcher { event, waker });
+        before.map(|before| before.waker)
     }
 
-    /// Forgets a watcher of the hold under `token`.
-    pub(crate) fn unwatch(&mut self, token: u64, watcher: u64) {
-        if let Some(more) = &mut self.more {
-            more.watchers.remove(&(token, watcher));
-        }
+    /// Forgets a watcher of the hold under `token`. Its waker is the caller's to drop, after the
+    /// mutex.
+    #[must_use]
+    pub(crate) fn unwatch(&mut self, token: u64, watcher: u64) -> Option<W> {
+        let gone = self.more.as_mut()?.watchers.remove(&(token, watcher));
+        gone.map(|gone| gone.waker)
     }
 
     /// Wakes those who watch for this event of these holds.
     fn tell(&mut self, tokens: &[u64], event: Event, fx: &mut Effects<W, R>) {
-        self.take_watchers(tokens, Some(event), |watcher| fx.wake_more.push(watcher.waker));
+        self.take_watchers(tokens, Some(event), |it| fx.wake_more.push(Waking::Wake(it.waker)));
     }
 
     /// Forgets the watchers of holds that are over.
-    pub(super) fn forget_watchers(&mut self, tokens: &[u64]) {
-        self.take_watchers(tokens, None, drop);
+    pub(super) fn forget_watchers(&mut self, tokens: &[u64], fx: &mut Effects<W, R>) {
+        self.take_watchers(tokens, None, |it| fx.wake_more.push(Waking::End(it.waker)));
     }
 
     /// Takes those out who watch these holds, for one event or for all. However many others are

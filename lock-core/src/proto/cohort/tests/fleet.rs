@@ -88,7 +88,11 @@ impl Fleet {
         let process = &mut self.processes[at];
         process.is_driven |= fx.spawn;
         process.is_poked |= fx.poke || fx.spawn;
-        for name in fx.wake.into_iter().map(|(_, name)| name).chain(fx.wake_more) {
+        let more = fx.wake_more.into_iter().map(|waking| match waking {
+            Waking::Wake(name) => name,
+            Waking::End(name) => panic!("{name} watches a hold"),
+        });
+        for name in fx.wake.into_iter().map(|(_, name)| name).chain(more) {
             let at = process.waiting.iter().position(|(other, ..)| *other == name);
             let (_, seat, mode) = process.waiting.remove(at.expect("one who waits"));
             process.told.push((seat, mode));
@@ -147,7 +151,7 @@ impl Fleet {
     fn cancel(&mut self, at: usize, nth: usize) {
         let mut fx = Effects::none();
         let (_, seat, _) = self.processes[at].waiting.remove(nth);
-        self.processes[at].cohort.cancel(seat, self.now, &mut fx);
+        let _: Option<u32> = self.processes[at].cohort.cancel(seat, self.now, &mut fx);
         self.apply(at, fx);
     }
 

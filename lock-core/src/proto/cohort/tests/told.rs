@@ -141,13 +141,15 @@ fn watchers_go_with_the_hold_and_with_those_who_watch() {
     for event in [Event::Lost, Event::RevokeRequested] {
         let mut world = held(100, false, 1, 64, ms(20));
         let first = world.guards[0];
-        let number = world.cohort.watch(first, event, None, 98).expect("a number");
-        assert_eq!(world.cohort.watch(first, event, Some(number), 99), Some(number), "not twice");
-        world.cohort.unwatch(first, number);
+        let mut number = None;
+        assert_eq!(world.cohort.watch(first, event, &mut number, 98), None);
+        assert_eq!(world.cohort.watch(first, event, &mut number, 99), Some(98), "not twice");
+        assert_eq!(world.cohort.unwatch(first, number.expect("a number")), Some(99));
         world.watch(0, event);
         world.release(0);
         world.read(0);
-        assert_eq!(world.cohort.watch(first, event, None, 98), None, "nothing comes any more");
+        let back = world.cohort.watch(first, event, &mut None, 98);
+        assert_eq!(back, Some(98), "nothing comes any more");
         world.watch(0, event);
         world.finish();
         assert!(world.heard.is_empty(), "{event:?}: a release is no event");

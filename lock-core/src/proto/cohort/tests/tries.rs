@@ -148,7 +148,8 @@ fn a_try_that_finds_no_claim_free_to_ask_with_is_told_so() {
     tries.drive();
     let sent = tries.now;
     // The one before it may be refused, or be gone, by then.
-    tries.cohort.cancel(tries.seats.remove(0), tries.now, &mut Effects::none());
+    let gone = tries.cohort.cancel(tries.seats.remove(0), tries.now, &mut Effects::none());
+    assert!(gone.is_some(), "it waited");
     tries.now += ms(1);
     tries.enter(Mode::Exclusive, false);
     tries.answer(0, sent, false);

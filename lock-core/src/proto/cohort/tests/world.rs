@@ -167,7 +167,14 @@ impl World {
         self.driven |= fx.spawn;
         self.poked |= fx.poke || fx.spawn;
         let mut readers = Vec::new();
-        for name in fx.wake_more {
+        for waking in fx.wake_more {
+            let name = match waking {
+                Waking::Wake(name) => name,
+                Waking::End(name) => {
+                    self.watching.retain(|other| *other != name);
+                    continue;
+                }
+            };
             if let Some(at) = self.watching.iter().position(|other| *other == name) {
                 self.heard.push(self.watching.swap_remove(at));
                 continue;
@@ -332,7 +339,7 @@ impl World {
             self.rests = None;
         }
         let mut fx = Effects::none();
-        self.cohort.cancel(seat, self.now, &mut fx);
+        let _: Option<u32> = self.cohort.cancel(seat, self.now, &mut fx);
         self.apply(fx);
     }
 
@@ -361,8 +368,8 @@ impl World {
     /// The holder wants to know something of its hold.
     pub(super) fn watch(&mut self, index: usize, event: Event) -> u32 {
         let name = self.name();
-        let number = self.cohort.watch(self.guards[index], event, None, name);
-        if number.is_some() {
+        let back = self.cohort.watch(self.guards[index], event, &mut None, name);
+        if back.is_none() {
             self.watching.push(name);
         }
         name
