@@ -85,6 +85,7 @@ pub mod resource;
 pub mod said;
 pub mod scene;
 pub mod seat;
+pub mod sharing;
 pub mod stalls;
 pub mod strange;
 pub mod support;

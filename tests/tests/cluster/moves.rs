@@ -230,6 +230,7 @@ async fn processes_take_turns_while_the_slots_of_their_keys_move_back_and_forth(
     for reply in &replies {
         let counts = reply.value.as_ref().expect("counts");
         assert_eq!(counts["acquired"], 3 * ROUNDS, "{counts}");
+        assert_eq!(counts["writes_refused"], 0, "{counts}");
     }
     for worker in &mut workers {
         worker.send("exit");

@@ -2,16 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use tests::checker::Checker;
-use tests::history;
+use tests::sharing::processes_share_a_key;
 use tests::wait::within;
 use tests::worker::{self, Worker};
 
 use crate::support::*;
-
-const PROCESSES: usize = 4;
-const TASKS: u64 = 4;
-const ROUNDS: u64 = 25;
 
 fn start(place: &Place, number: usize, more: &[&str]) -> (Worker, std::path::PathBuf) {
     let url = place.new_url();
@@ -21,34 +16,10 @@ fn start(place: &Place, number: usize, more: &[&str]) -> (Worker, std::path::Pat
     (Worker::spawn(worker::binary(), &[&arguments[..], more].concat()), log)
 }
 
-/// V1, V2, V4, V5: processes that want one key have it one after the other, all of them, whether or
-/// not each keeps it for a while.
+/// V1, V2, V4, V5.
 #[tokio::test]
 async fn processes_share_a_key_fairly_and_nobody_is_left_out() {
-    for fairness in ["batched", "strict"] {
-        let place = Place::new();
-        let started = (0..PROCESSES).map(|n| start(&place, n, &["--fairness", fairness]));
-        let (mut workers, logs): (Vec<_>, Vec<_>) = started.unzip();
-        for worker in &mut workers {
-            worker.send(&format!("contend hot {TASKS} {ROUNDS} 200 60000"));
-        }
-        for worker in &mut workers {
-            let reply = worker.reply().await;
-            let counts = reply.value.expect("counts");
-            assert_eq!(counts["acquired"], TASKS * ROUNDS, "{counts}");
-            assert_eq!(counts["not_held"], 0, "{counts}");
-        }
-        for mut worker in workers {
-            worker.send("exit");
-            within("its end", worker.ended()).await;
-        }
-        let read = |log: &std::path::PathBuf| history::read(log).expect("a history");
-        let mut events: Vec<_> = logs.iter().flat_map(read).collect();
-        events.sort_by_key(|event| event.t_ns);
-        let report = Checker::new().exclusive().check(&events).expect("one holder at a time");
-        let all = u64::try_from(PROCESSES).expect("a few") * TASKS * ROUNDS;
-        assert_eq!(report.grants, all);
-    }
+    processes_share_a_key(Place::new, Place::new_url).await;
 }
 
 /// F03, F04 (V1, V2, V5): processes that are killed wherever they are, also in the middle of a
