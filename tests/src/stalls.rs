@@ -23,6 +23,10 @@ const TICKS_BETWEEN_LOOKS: u32 = 40;
 /// Less is what timers take on an idle machine.
 const LATE_NS_MIN: u64 = 1_000_000;
 
+/// How often a panic asks for the mutex, a tick apart. Another thread has it for a moment; the one that
+/// panics may have it itself.
+const ASKED_MAX: u32 = 20;
+
 /// What a panic tells is of the last 75 s: a test may wait for half a minute, in vain, for what a stall
 /// before that has taken.
 const TOLD_NS: u64 = 75_000_000_000;
@@ -102,8 +106,13 @@ fn tell_panics() {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         hook(panic);
-        // The one that panics may be the one that counts.
-        if let Ok(mut meter) = METER.try_lock() {
+        let asked = (0..ASKED_MAX).find_map(|_| {
+            METER.try_lock().ok().or_else(|| {
+                thread::sleep(TICK);
+                None
+            })
+        });
+        if let Some(mut meter) = asked {
             meter.look();
             let (longest, all) = meter.since(now_ns().saturating_sub(TOLD_NS));
             let told = Duration::from_nanos(TOLD_NS);
@@ -139,6 +148,9 @@ struct Meter {
     total_ns: u64,
     /// The sum from an instant on.
     changes: VecDeque<(u64, u64)>,
+    /// What a sleeper was late by, and when it woke: a stall in one piece. What threads waited for
+    /// between two looks may be of many pieces.
+    pieces: VecDeque<(u64, u64)>,
 }
 
 impl Meter {
@@ -166,6 +178,10 @@ impl Meter {
         let late_ns = now_ns.saturating_sub(self.looked_ns + tick_ns);
         if late_ns > LATE_NS_MIN {
             self.add(now_ns, late_ns);
+            if self.pieces.len() == CHANGES_MAX {
+                self.pieces.pop_front();
+            }
+            self.pieces.push_back((now_ns, late_ns));
         }
         self.looked_ns = now_ns;
     }
@@ -182,13 +198,11 @@ impl Meter {
 
     /// The longest stall since then, and all of them.
     fn since(&self, from_ns: u64) -> (Duration, Duration) {
-        let (mut before_ns, begun_ns) = (self.total_at(from_ns), self.total_at(from_ns));
-        let since = self.changes.iter().filter(|(at_ns, _)| *at_ns > from_ns);
-        let longest_ns =
-            since.map(|(_, total_ns)| total_ns - mem::replace(&mut before_ns, *total_ns));
+        let since = self.pieces.iter().filter(|(at_ns, _)| *at_ns > from_ns);
+        let longest_ns = since.map(|(_, late_ns)| *late_ns).max().unwrap_or(0);
         // A thread that wakes late has waited for a processor as well, and counts twice.
-        let all = Duration::from_nanos(self.total_ns - begun_ns);
-        (Duration::from_nanos(longest_ns.max().unwrap_or(0)), all)
+        let all_ns = self.total_ns - self.total_at(from_ns);
+        (Duration::from_nanos(longest_ns), Duration::from_nanos(all_ns))
     }
 
     fn total_at(&self, at_ns: u64) -> u64 {
@@ -232,11 +246,17 @@ mod tests {
 
     #[test]
     fn a_panic_is_told_of_the_longest_stall_and_of_all() {
-        let meter = meter_at(&[(10, 3), (20, 1), (30, 4), (40, 2)]);
-        let told = [9, 10, 30, 40].map(|from_ns| meter.since(from_ns));
-        let expected = [(4, 10), (4, 7), (2, 2), (0, 0)];
+        const MS: u64 = 1_000_000;
+        let mut meter = Meter::default();
+        // Late by 3, 1 and 4 ms; in between, processes waited for 20 ms in no one piece.
+        for (woken_ms, waited_ms) in [(8, 0), (14, 20), (23, 0), (28, 0)] {
+            meter.wake(woken_ms * MS);
+            meter.add(woken_ms * MS, waited_ms * MS);
+        }
+        let told = [0, 8, 23, 28].map(|from_ms| meter.since(from_ms * MS));
+        let expected = [(4, 27), (4, 24), (0, 0), (0, 0)];
         let expected = expected
-            .map(|(longest, all)| (Duration::from_nanos(longest), Duration::from_nanos(all)));
+            .map(|(longest, all)| (Duration::from_millis(longest), Duration::from_millis(all)));
         assert_eq!(told, expected);
     }
 

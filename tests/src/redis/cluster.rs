@@ -30,6 +30,8 @@ const GREETED_FOR: Duration = Duration::from_secs(2);
 pub struct RedisCluster {
     nodes: Vec<RedisServer>,
     ids: Vec<String>,
+    /// After this a node counts as gone.
+    node_timeout: Duration,
 }
 
 impl RedisCluster {
@@ -56,11 +58,9 @@ impl RedisCluster {
     ///
     /// As [`start`](Self::start).
     pub async fn with(options: RedisOptions) -> Self {
-        let this = Self::hasty_with(options).await;
-        let timeout = NODE_TIMEOUT.as_millis().to_string();
-        for node in &this.nodes {
-            node.command::<()>(&["CONFIG", "SET", "cluster-node-timeout", &timeout]);
-        }
+        let mut this = Self::hasty_with(options).await;
+        this.node_timeout = NODE_TIMEOUT;
+        this.nodes.iter().for_each(|node| this.is_patient(node));
         this
     }
 
@@ -89,7 +89,7 @@ impl RedisCluster {
     pub async fn hasty_with(options: RedisOptions) -> Self {
         let nodes: Vec<_> = (0..2 * MASTERS).map(|_| node(&options)).collect();
         let ids: Vec<String> = nodes.iter().map(|one| one.command(&["CLUSTER", "MYID"])).collect();
-        let this = Self { nodes, ids };
+        let this = Self { nodes, ids, node_timeout: HASTY_NODE_TIMEOUT };
         for (number, node) in this.nodes.iter().enumerate() {
             let epoch = (number + 1).to_string();
             node.command::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
@@ -114,6 +114,12 @@ impl RedisCluster {
         }
         this.settled().await;
         this
+    }
+
+    /// Has a node take others for gone after this cluster's time.
+    fn is_patient(&self, node: &RedisServer) {
+        let timeout = self.node_timeout.as_millis().to_string();
+        node.command::<()>(&["CONFIG", "SET", "cluster-node-timeout", &timeout]);
     }
 
     /// Has the first node meet those that it does not know.
@@ -211,9 +217,19 @@ impl RedisCluster {
         &self.nodes[number]
     }
 
-    /// A node to be killed or started again.
-    pub fn node_mut(&mut self, number: usize) -> &mut RedisServer {
-        &mut self.nodes[number]
+    /// Kills a node, by number.
+    pub fn kill(&mut self, number: usize) {
+        self.nodes[number].kill();
+    }
+
+    /// Starts a node again, see [`RedisServer::restart`].
+    ///
+    /// # Panics
+    ///
+    /// As [`RedisServer::restart`].
+    pub fn restart(&mut self, number: usize) {
+        self.nodes[number].restart();
+        self.is_patient(&self.nodes[number]);
     }
 
     /// The number of the node that owns a slot, as `by` sees it: between two masters nobody.

@@ -139,7 +139,7 @@ fn the_conductor_finds_the_node_of_a_slot_that_has_moved_and_of_one_that_is_succ
         let offsets = (offset("master_repl_offset:"), offset(",offset="));
         offsets.0.is_some() && offsets.0 == offsets.1
     }));
-    cluster.node_mut(to).kill();
+    cluster.kill(to);
     alone().block_on(cluster.succeeded(to, &name));
     conduct(async {
         while begun.held[0].renew().await.is_err() {

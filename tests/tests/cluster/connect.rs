@@ -44,7 +44,7 @@ async fn one_node_of_the_url_that_answers_is_enough() {
         locks.lock(key).await.unwrap().release().await.unwrap();
         nothing_left(&cluster, [locks]).await;
     }
-    cluster.node_mut(1).kill();
+    cluster.kill(1);
     let url = format!("redis+cluster://{gone},{}", cluster.node(4).addr());
     let locks = connect(&url, ms(5_000)).await;
     cluster.settled().await;

@@ -50,14 +50,14 @@ async fn a_killed_master_is_succeeded_and_everybody_is_served() {
     let (mut cluster, history) = (RedisCluster::hasty().await, History::new());
     let old = cluster.owner("k");
     let workers = contenders(&cluster, &history).await;
-    cluster.node_mut(old).kill();
+    cluster.kill(old);
     let new = cluster.succeeded(old, "k").await;
     assert_eq!(new, old + 3, "its replica");
     let locks = connect(&cluster.url_of_all(None), ms(2_000)).await;
     let actor = history.actor("late", &locks);
     let (guard, _) = actor.acquire("k", ms(20_000)).await;
     actor.release(guard.unwrap()).await.unwrap();
-    cluster.node_mut(old).restart();
+    cluster.restart(old);
     all_served(workers, &history, Checker::new()).await;
     cluster.settled().await;
     assert_eq!(cluster.owner("k"), new);
@@ -105,7 +105,7 @@ async fn a_hold_outlives_the_failover_of_its_master() {
     cluster.node(old).command::<()>(&["SET", "mark:{k}", "", "PX", "1"]);
     let synced: u64 = cluster.node(old).command(&["WAIT", "1", "5000"]);
     assert_eq!(synced, 1);
-    cluster.node_mut(old).kill();
+    cluster.kill(old);
     let new = cluster.succeeded(old, "k").await;
     let left = || cluster.node(new).key("lock:{k}").and_then(|key| key.ttl_ms).unwrap_or(0);
     let mut before = left();

@@ -65,7 +65,7 @@ async fn a_cluster_that_is_down_is_unavailable_within_the_budget() {
     let alive = cluster.owner("k");
     locks.lock("k").await.unwrap().release().await.unwrap();
     for number in (0..6).filter(|number| number % 3 != alive) {
-        cluster.node_mut(number).kill();
+        cluster.kill(number);
     }
     tests::wait::eventually("the node of the key gives up", || {
         let info: String = cluster.node(alive).command(&["CLUSTER", "INFO"]);

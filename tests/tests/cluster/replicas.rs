@@ -25,7 +25,7 @@ async fn a_grant_at_a_cluster_waits_for_the_replica_of_its_slot() {
     cluster.move_slot(slot, from, to);
     let second = acquire(&locks, "k").await.unwrap();
     assert!(second > first);
-    cluster.node_mut(to + 3).kill();
+    cluster.kill(to + 3);
     let error = acquire(&locks, "k").await.unwrap_err();
     assert!(error.contains("NotReplicated"), "{error}");
     // Given back: nobody holds it.

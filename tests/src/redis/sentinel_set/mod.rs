@@ -196,6 +196,7 @@ impl SentinelSet {
                 return self.of_port(port);
             }
             assert!(Instant::now() < until, "no sentinel answers");
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -107,11 +107,11 @@ impl Layout for Cluster {
     }
 
     fn kill(&mut self, server: usize) {
-        self.cluster.node_mut(server).kill();
+        self.cluster.kill(server);
     }
 
     fn restart(&mut self, servers: &[usize]) {
-        servers.iter().for_each(|server| self.cluster.node_mut(*server).restart());
+        servers.iter().for_each(|server| self.cluster.restart(*server));
     }
 
     fn fail_over(&self, key: &str) -> BoxFuture<'_, bool> {
