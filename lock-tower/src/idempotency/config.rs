@@ -51,8 +51,37 @@ pub enum OnDisconnect {
     Abort,
 }
 
-/// Whether a response is to be stored.
-pub(super) type Stores = Arc<dyn Fn(&response::Parts) -> bool + Send + Sync>;
+/// The responses that are stored.
+#[derive(Clone)]
+pub(super) enum Stores {
+    /// [`stored_by_default`], with an eye on gRPC, which answers everything with 200: an error is
+    /// stored if the same request would meet it again. So not what a caller that may not be there any
+    /// more, a deadline, a limit or an outage has brought about.
+    ByDefault,
+    /// Those whose head this takes.
+    If(Arc<dyn Fn(&response::Parts) -> bool + Send + Sync>),
+}
+
+impl Stores {
+    pub(super) fn takes(&self, head: &response::Parts) -> bool {
+        match self {
+            Self::ByDefault => {
+                let grpc = grpc_status(&head.headers);
+                grpc.is_none_or(|code| self.takes_status(code)) && stored_by_default(head.status)
+            }
+            Self::If(takes) => takes(head),
+        }
+    }
+
+    /// The same of a status of gRPC that its response has not in its head.
+    pub(super) fn takes_status(&self, code: u32) -> bool {
+        match self {
+            // OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION, OUT_OF_RANGE
+            Self::ByDefault => matches!(code, 0 | 3 | 5 | 6 | 9 | 11),
+            Self::If(_) => true,
+        }
+    }
+}
 
 /// The options of a layer, and what its clones and services share.
 #[derive(Clone)]
@@ -85,16 +114,6 @@ pub fn stored_by_default(status: StatusCode) -> bool {
     let depends_on_the_moment =
         matches!(status.as_u16(), 401 | 403 | 407..=409 | 421 | 423..=425 | 429);
     !depends_on_the_moment && matches!(status.as_u16(), 200..=499)
-}
-
-/// [`stored_by_default`], with an eye on gRPC, which answers everything with 200: an error that its
-/// head tells is stored if the same request would meet it again. So not what a caller that may not
-/// be there any more, a deadline, a limit or an outage has brought about.
-pub(super) fn stored_unless_told(head: &response::Parts) -> bool {
-    let grpc = grpc_status(&head.headers);
-    // OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION, OUT_OF_RANGE
-    let lasts = |code: u32| matches!(code, 0 | 3 | 5 | 6 | 9 | 11);
-    grpc.is_none_or(lasts) && stored_by_default(head.status)
 }
 
 impl fmt::Debug for Config {

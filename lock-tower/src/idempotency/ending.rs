@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, response};
 use lock_core::futures::MultiLost;
 
-use super::config::Config;
+use super::config::{Config, Stores};
 use super::headers::Replayed;
-use super::outcome::{Left, Said, grpc_status};
+use super::outcome::{Got, Left, Said, grpc_status};
 use super::record::Stored;
 use super::running::Running;
 
@@ -21,24 +21,34 @@ pub(super) struct Draft {
     headers: HeaderMap,
     replayed: Replayed,
     said: Said,
+    stores: Stores,
+    was_cut: bool,
 }
 
 impl Draft {
-    pub(super) fn new(config: &Config, head: &response::Parts) -> Self {
-        let replayed = config.replayed.clone();
+    /// `was_cut`: a lock inside has cut the handler's work.
+    pub(super) fn new(config: &Config, head: &response::Parts, was_cut: bool) -> Self {
+        let (replayed, stores) = (config.replayed.clone(), config.stores.clone());
         let said = Said::of(head.status, &head.headers);
-        Self { status: head.status, headers: replayed.of(&head.headers), replayed, said }
+        let headers = replayed.of(&head.headers);
+        Self { status: head.status, headers, replayed, said, stores, was_cut }
     }
 
-    /// Writes the record.
+    /// Writes the record, if the response is one that is stored: an error of gRPC that comes without
+    /// a message is as good in the trailers as in the head.
     pub(super) async fn keep(
         self,
         running: Running,
         body: Bytes,
         trailers: Option<&HeaderMap>,
     ) -> Left {
-        let fails = trailers.and_then(grpc_status).is_some_and(|code| code != 0);
-        let said = if fails { Said::Failed } else { self.said() };
+        let code = trailers.and_then(grpc_status);
+        if let Some(code) = code.filter(|code| body.is_empty() && !self.stores.takes_status(*code))
+        {
+            running.let_go(if self.was_cut { Got::InPart } else { Got::of_grpc(code) }).await;
+            return Left::Written;
+        }
+        let said = if code.is_some_and(|code| code != 0) { Said::Failed } else { self.said() };
         let Self { status, headers, replayed, .. } = self;
         let kept = trailers.map(|trailers| replayed.of(trailers));
         let trailers = kept.filter(|trailers| !trailers.is_empty());

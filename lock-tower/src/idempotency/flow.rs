@@ -37,6 +37,7 @@ struct Flow<R> {
 /// Sends the head, and reads on in a task.
 pub(super) fn begin<R>(
     config: &Arc<Config>,
+    draft: Draft,
     running: Running,
     place: Place,
     head: response::Parts,
@@ -52,7 +53,6 @@ where
     if !so_far.is_empty() {
         inlet.pass(&so_far);
     }
-    let draft = Draft::new(config, &head);
     let config = Arc::clone(config);
     let flow = Flow { reading, inlet, draft, running, config, _place: place };
     // Dropped by a runtime that ends, it breaks the body.

@@ -108,6 +108,7 @@ where
         }
         ran => ran,
     };
+    let draft = |head: &response::Parts| Draft::new(&config, head, was_cut);
     let (left, response) = match ran {
         Ran::NotStored(response, got) => {
             running.let_go(got).await;
@@ -122,12 +123,12 @@ where
         Ran::Flowing(head, reading) if running.has_transaction() => {
             let data = reading.so_far();
             let captured = Captured::Beyond { data, rest: reading.into_rest() };
-            settle(&config, running, head, captured).await
+            settle(draft(&head), running, head, captured).await
         }
         Ran::Flowing(head, reading) => {
-            return Ok(flow::begin(&config, running, place, head, reading));
+            return Ok(flow::begin(&config, draft(&head), running, place, head, reading));
         }
-        Ran::Read(head, captured) => settle(&config, running, head, captured).await,
+        Ran::Read(head, captured) => settle(draft(&head), running, head, captured).await,
     };
     Ok(match left {
         Left::Written => response,
@@ -162,7 +163,7 @@ where
     }
     let (head, body) = response.into_parts();
     // Apart from the handler, which has done its work and must not run again for this.
-    match catch_unwind(AssertUnwindSafe(|| (config.stores)(&head))) {
+    match catch_unwind(AssertUnwindSafe(|| config.stores.takes(&head))) {
         Ok(true) => {}
         Ok(false) => {
             let cut = watch.has_seen_one();
@@ -194,12 +195,11 @@ where
 
 /// Writes the record, then gives the response: a client that has seen it meets it again.
 async fn settle<R>(
-    config: &Config,
+    draft: Draft,
     running: Running,
     head: response::Parts,
     captured: Captured<R>,
 ) -> (Left, Response<IdempotencyBody<R>>) {
-    let draft = Draft::new(config, &head);
     let said = draft.said();
     let (left, body) = match captured {
         Captured::Whole { data, trailers } => {

@@ -12,7 +12,7 @@ use lock_core::idempotency::{Duplicates, Idempotency, OnUnknown, Scope};
 use tower_layer::Layer;
 
 use super::cause::Cause;
-use super::config::{Config, OnDisconnect, OnStoreDown, stored_unless_told};
+use super::config::{Config, OnDisconnect, OnStoreDown, Stores};
 use super::headers::Replayed;
 use super::places::Bounds;
 use super::refusal::Refusal;
@@ -87,7 +87,7 @@ impl IdempotencyLayer {
             request_wait: REQUEST_WAIT,
             response_bytes_max: BODY_BYTES_MAX,
             response_wait: RESPONSE_WAIT,
-            stores: Arc::new(stored_unless_told),
+            stores: Stores::ByDefault,
             replayed: Replayed::default(),
             bounds: Bounds {
                 waiters: WAITERS,
@@ -223,9 +223,9 @@ impl<C> IdempotencyLayer<C> {
     /// gets 409 `idempotency_response_not_stored`.
     ///
     /// It replaces [`stored_by_default`](super::stored_by_default) and what is known of gRPC, whose
-    /// errors have the status 200. Of those that stand in the head of a response, these are stored by
-    /// default: `INVALID_ARGUMENT`, `NOT_FOUND`, `ALREADY_EXISTS`,
-    /// `FAILED_PRECONDITION` and `OUT_OF_RANGE`. One behind messages always is.
+    /// errors have the status 200. Of those that come without a message, these are stored by default:
+    /// `INVALID_ARGUMENT`, `NOT_FOUND`, `ALREADY_EXISTS`, `FAILED_PRECONDITION` and `OUT_OF_RANGE`. One
+    /// behind messages always is.
     ///
     /// Protocol upgrades are not asked about: they never run twice. Where the closure panics the
     /// caller gets the response, and a retry 409 `idempotency_response_not_stored`: the handler has
@@ -234,7 +234,7 @@ impl<C> IdempotencyLayer<C> {
     where
         F: Fn(&response::Parts) -> bool + Send + Sync + 'static,
     {
-        self.config.stores = Arc::new(stores);
+        self.config.stores = Stores::If(Arc::new(stores));
         self
     }
 

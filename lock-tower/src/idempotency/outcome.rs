@@ -63,12 +63,18 @@ impl Got {
 
     /// Timeouts, load shedding and caught panics answer with these.
     pub(super) fn of_head(head: &response::Parts) -> Self {
-        let looks_cut = match grpc_status(&head.headers) {
-            // CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE
-            Some(code) => matches!(code, 1 | 2 | 4 | 13 | 14),
-            None => head.status.is_server_error() || head.status == StatusCode::REQUEST_TIMEOUT,
-        };
-        if looks_cut { Self::Unsaid } else { Self::Answered }
+        match grpc_status(&head.headers) {
+            Some(code) => Self::of_grpc(code),
+            None if head.status.is_server_error() => Self::Unsaid,
+            None if head.status == StatusCode::REQUEST_TIMEOUT => Self::Unsaid,
+            None => Self::Answered,
+        }
+    }
+
+    /// The same of a status of gRPC.
+    pub(super) fn of_grpc(code: u32) -> Self {
+        // CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE
+        if matches!(code, 1 | 2 | 4 | 13 | 14) { Self::Unsaid } else { Self::Answered }
     }
 }
 

@@ -165,3 +165,42 @@ async fn an_empty_response_is_replayed() {
     assert_eq!((again.status, &*again.text), (StatusCode::NO_CONTENT, ""));
     assert_eq!(again.headers["idempotent-replayed"], "true");
 }
+
+/// A stream of gRPC that fails at once has its status behind its head. It is no other answer than one
+/// that has it there.
+#[tokio::test(start_paused = true)]
+async fn an_error_of_grpc_without_a_message_is_stored_as_one_in_the_head_is() {
+    const UNAVAILABLE: &str = "14";
+    const NOT_FOUND: &str = "5";
+    let answers = |code: &'static str, message: &'static str, waits: bool| {
+        move |_| {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", HeaderValue::from_static(code));
+            let message = Some(message).filter(|it| !it.is_empty()).map(Bytes::from);
+            let frames = message.into_iter().map(Frame::data).chain([Frame::trailers(trailers)]);
+            let frames: Vec<_> = frames.map(Ok::<_, std::io::Error>).collect();
+            let waits = async move {
+                if waits {
+                    tokio::task::yield_now().await;
+                }
+                stream::iter(frames)
+            };
+            Body::new(StreamBody::new(futures_util::FutureExt::flatten_stream(waits)))
+        }
+    };
+    for waits in [false, true] {
+        for (code, message, expected) in
+            [(UNAVAILABLE, "", 2), (UNAVAILABLE, "one", 1), (NOT_FOUND, "", 1)]
+        {
+            let (engine, _) = engine();
+            let runs = Runs::default();
+            let app = runs.shop(once(&engine), answers(code, message, waits));
+            for _ in 0..2 {
+                let response = app.clone().oneshot(order("k")).await.unwrap();
+                let body = response.into_body().collect().await.unwrap();
+                assert_eq!(body.trailers().unwrap()["grpc-status"], code);
+            }
+            assert_eq!(runs.count(), expected, "{code}, {message:?}, {waits}");
+        }
+    }
+}
