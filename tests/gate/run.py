@@ -49,7 +49,6 @@ UNSTEADY_MAX = 2
 STOOD_STILL = re.compile(r"^the machine took .* (\d+) ms in one piece$", re.M)
 STOOD_STILL_MS_MIN = 1_000
 STALLED_MAX = 6
-STALLED = "while the machine stood still: "
 # What a panic says that is about safety: no second try makes it good. Of the checker, the names of
 # what it found.
 FINDING = re.compile(r"a finding of safety|assertion failed: .*token"
@@ -208,9 +207,9 @@ def main():
     run = Run(log)
     outcomes = run.all(suites)
     say(f"{len(suites)} suites in {time.monotonic() - built_at:.0f} s")
-    red, unsteady = judge(run, outcomes)
-    report(outcomes, red, unsteady, left_out, arguments.all)
-    sys.exit(1 if red else 0)
+    verdicts = judge(run, outcomes)
+    report(outcomes, verdicts, left_out)
+    sys.exit(1 if verdicts.red else 0)
 
 
 def parse():
@@ -474,9 +473,24 @@ def marked(suite):
 
 # What came of it.
 
+@dataclass
+class Verdicts:
+    """What makes the run red, and what passed alone: after it had failed beside others, or while the machine
+    stood still. Each begins with a line that names it."""
+
+    red: list
+    unsteady: list = field(default_factory=list)
+    stalled: list = field(default_factory=list)
+
+    def all(self):
+        """Each with the word for it."""
+        words = {"unsteady": self.unsteady, "unsteady: while the machine stood still": self.stalled, "red": self.red}
+        return [(word, text) for word, texts in words.items() for text in texts]
+
+
 def judge(run, outcomes):
-    """What makes the run red, and what passed alone."""
-    red, unsteady = list(run.left), []
+    verdicts = Verdicts(list(run.left))
+    red = verdicts.red
     for outcome in outcomes:
         if outcome.is_good():
             continue
@@ -486,20 +500,19 @@ def judge(run, outcomes):
         elif not failed:
             red.append(f"{suite.name} ended with {outcome.status}\n{outcome.output[-4000:]}")
         for test, said in failed.items():
-            verdict(run, suite, (test, said), red, unsteady)
-    stalled = [text for text in unsteady if text.startswith(STALLED)]
-    for what, some, most in [
-        ("are unsteady", len(unsteady) - len(stalled), UNSTEADY_MAX),
-        ("failed while the machine stood still", len(stalled), STALLED_MAX),
+            verdict(run, suite, (test, said), verdicts)
+    for what, tests, most in [
+        ("are unsteady", verdicts.unsteady, UNSTEADY_MAX),
+        ("failed while the machine stood still", verdicts.stalled, STALLED_MAX),
     ]:
-        if some > most:
-            red.append(f"{some} tests {what}; at most {most} may be")
-    return red, unsteady
+        if len(tests) > most:
+            red.append(f"{len(tests)} tests {what}; at most {most} may be")
+    return verdicts
 
 
-def verdict(run, suite, failure, red, unsteady):
+def verdict(run, suite, failure, verdicts):
     test, said = failure
-    name = f"{suite.name} {test}"
+    name, red = f"{suite.name} {test}", verdicts.red
     if FINDING.search(said):
         red.append(f"{name} failed with a finding of safety\n{said}")
     elif not suite.servers:
@@ -508,8 +521,9 @@ def verdict(run, suite, failure, red, unsteady):
         say(f"once more, alone: {name}")
         again = run.again(suite, test)
         if again.is_good() and again.counts()[0] == 1:
-            kind = STALLED if stood_still_ms(said) >= STOOD_STILL_MS_MIN else ""
-            unsteady.append(f"{kind}{name}\n{said}\n-- alone:\n{again.output}")
+            is_stalled = stood_still_ms(said) >= STOOD_STILL_MS_MIN
+            passed = verdicts.stalled if is_stalled else verdicts.unsteady
+            passed.append(f"{name}\n{said}\n-- alone:\n{again.output}")
         else:
             red.append(f"{name} failed\n{said}\n-- and alone:\n{again.ended}\n{again.output[-8000:]}")
 
@@ -519,19 +533,18 @@ def stood_still_ms(said):
     return max(map(int, STOOD_STILL.findall(said)), default=0)
 
 
-def report(outcomes, red, unsteady, left_out, all_of_it):
-    for text in unsteady:
-        say(f"unsteady: {text}")
-    for text in red:
-        say(f"red: {text}")
+def report(outcomes, verdicts, left_out):
+    for word, text in verdicts.all():
+        say(f"{word}: {text}")
     if left_out:
         say("left to ./tests/run --all: " + ", ".join(left_out))
-    for text in [*unsteady, *red]:
-        say(("red: " if text in red else "unsteady: ") + text.partition("\n")[0])
+    for word, text in verdicts.all():
+        say(f"{word}: " + text.partition("\n")[0])
     counts = [outcome.counts() for outcome in outcomes]
     passed, failed, ignored = (sum(count[nth] for count in counts) for nth in range(3))
-    failed -= len(unsteady)
-    print(f"{passed + len(unsteady)} passed, {max(failed, 1 if red else 0)} failed, {ignored} skipped", flush=True)
+    alone = len(verdicts.unsteady) + len(verdicts.stalled)
+    failed = max(failed - alone, 1 if verdicts.red else 0)
+    print(f"{passed + alone} passed, {failed} failed, {ignored} skipped", flush=True)
 
 
 if __name__ == "__main__":
