@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 use tokio::sync::{Notify, watch};
 
-use super::row::Row;
+use super::row::{self, Row};
 use crate::backend::ClaimId;
 use crate::ground::{Plus as _, clock, lock};
 use crate::key::Key;
@@ -35,12 +35,20 @@ pub(super) enum Hearing {
     Told,
 }
 
+/// A row, the database's time at which it was so or later, and ours before it was asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Sight {
+    pub(super) row: Row,
+    pub(super) now: Duration,
+    pub(super) asked: Instant,
+}
+
 /// A row as it was last seen.
 #[derive(Debug, Clone)]
 enum Last {
     /// Nobody has looked yet.
     Unseen,
-    Row(Arc<Row>),
+    Row(Arc<Sight>),
     /// It was there, and is not there any more.
     Gone,
 }
@@ -65,6 +73,8 @@ struct Listeners {
     /// When the key had another holder, or the first began to listen. Those who wait write the row
     /// now and then as well, which says nothing of it.
     changed_hands: Instant,
+    /// The last version that was not read, as others said all of it that there was to know.
+    skipped: i64,
     /// When to look at this key next, where each is looked at by itself.
     look_at: Instant,
 }
@@ -79,6 +89,8 @@ struct Listener {
 /// The reason why a claim listens to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
+    /// It has asked for the key, and was not told yet that it waits.
+    Asks,
     /// It waits for the key.
     Waits,
     /// It has the key, and its renewals tell what the others want as well.
@@ -106,6 +118,28 @@ fn pace_of(held: usize, holding: Duration) -> Duration {
     holding.saturating_mul(u32::try_from(held.div_ceil(HELD_AT_PACE).max(1)).unwrap_or(u32::MAX))
 }
 
+impl Why {
+    fn wants_the_key(self) -> bool {
+        matches!(self, Self::Asks | Self::Waits)
+    }
+}
+
+impl Listener {
+    /// Whether a change concerns it that leaves the key with this claim alone, or with none or several.
+    #[cfg(feature = "postgres")]
+    fn is_concerned(&self, holder: Option<ClaimId>) -> bool {
+        self.why != Why::Waits || holder.is_none_or(|holder| holder == self.claim)
+    }
+
+    /// Whether it is told by this row that it holds the key, for all that the columns say.
+    fn may_hold_by(&self, row: Option<&Row>) -> bool {
+        row.is_some_and(|row| match row.only_holder() {
+            Some(holder) => row::claim(holder) == Ok(self.claim),
+            None => row.holder.is_some(),
+        })
+    }
+}
+
 impl Listeners {
     fn only_hold(&self) -> bool {
         self.claims.iter().all(|listener| listener.why == Why::Holds)
@@ -118,12 +152,12 @@ impl Listeners {
 
     /// How long to wait with the next look at this key.
     fn pace(&self, now: Instant, first: Duration, holding: Duration) -> Duration {
-        let waiting = self.claims.iter().filter(|listener| listener.why == Why::Waits);
+        let waiting = self.claims.iter().filter(|listener| listener.why.wants_the_key());
         let place = match &*self.last.borrow() {
             // Where it stands nowhere it may be the next all the same.
             Last::Unseen | Last::Gone => waiting.map(|_| 0).min(),
-            Last::Row(row) => {
-                waiting.map(|listener| row.place_of(listener.claim).unwrap_or(0)).min()
+            Last::Row(last) => {
+                waiting.map(|listener| last.row.place_of(listener.claim).unwrap_or(0)).min()
             }
         };
         let Some(place) = place else { return holding };
@@ -211,17 +245,15 @@ impl Changes {
             // The first look is soon, by whoever reads or by its pace.
             let changed_hands = clock::now();
             let look_at = changed_hands.plus(PLACE_MOST);
-            Listeners { last, claims: SmallVec::new(), changed_hands, look_at }
+            Listeners { last, claims: SmallVec::new(), changed_hands, skipped: 0, look_at }
         });
         listeners.claims.push(Listener { claim, why });
         listeners.hurry(hearing, all);
         let row = listeners.last.subscribe();
         drop(keys);
-        if why == Why::Waits {
-            *lock(&self.waiting) += 1;
-        }
+        *lock(&self.waiting) += usize::from(why.wants_the_key());
         let is_looked_at_soon =
-            why == Why::Waits && matches!(hearing, Hearing::LooksByPlace { .. });
+            why.wants_the_key() && matches!(hearing, Hearing::LooksByPlace { .. });
         if reads {
             if !is_looked_at_soon {
                 lock(&self.unread).add(key);
@@ -239,12 +271,27 @@ impl Changes {
         })
     }
 
-    /// Others say that they have written the row of this key.
+    /// Others say that they have written the row of this key, in which version, and which claim holds it
+    /// alone. That says all that there is to those who wait behind it, and so the row is not read for
+    /// them. One that has left the line unawares finds out by its recheck.
     #[cfg(feature = "postgres")]
-    pub(super) fn unread(&self, key: &str) {
+    pub(super) fn unread(&self, key: &str, version: i64, holder: Option<ClaimId>) {
         // Most of what is said is for other processes.
         let Ok(key) = Key::from_encoded(key) else { return };
-        if lock(&self.keys).contains_key(&key) {
+        let is_unread = lock(&self.keys).get_mut(&key).is_some_and(|listeners| {
+            let last = match &*listeners.last.borrow() {
+                Last::Row(last) => Some(last.clone()),
+                Last::Unseen | Last::Gone => None,
+            };
+            let last = last.as_ref().map(|last| &last.row);
+            let concerns = |one: &Listener| one.is_concerned(holder) || one.may_hold_by(last);
+            let is_unread = listeners.claims.iter().any(concerns);
+            if !is_unread {
+                listeners.skipped = listeners.skipped.max(version);
+            }
+            is_unread
+        });
+        if is_unread {
             lock(&self.unread).add(&key);
             self.stirred.notify_one();
         }
@@ -262,22 +309,25 @@ impl Changes {
     }
 
     /// Tells a row, unless a later one was told.
-    pub(super) fn tell(&self, key: &Key, row: Row) {
+    pub(super) fn tell(&self, key: &Key, sight: Sight) {
         let hearing = self.hearing();
         let mut keys = lock(&self.keys);
         let all = keys.len();
         let Some(listeners) = keys.get_mut(key) else { return };
+        // One that is granted the key by it has to hear what became of the key since.
+        let is_behind = sight.row.version < listeners.skipped
+            && listeners.claims.iter().any(|one| one.may_hold_by(Some(&sight.row)));
         let mut changed_hands = false;
         let is_told = listeners.last.send_if_modified(|last| {
             let is_news = match last {
                 Last::Row(last) => {
-                    changed_hands = last.holder != row.holder;
-                    last.version < row.version
+                    changed_hands = last.row.holder != sight.row.holder;
+                    last.row.version < sight.row.version
                 }
                 Last::Unseen | Last::Gone => true,
             };
             if is_news {
-                *last = Last::Row(Arc::new(row));
+                *last = Last::Row(Arc::new(sight));
             }
             is_news
         });
@@ -286,6 +336,11 @@ impl Changes {
                 listeners.changed_hands = clock::now();
             }
             listeners.hurry(hearing, all);
+        }
+        drop(keys);
+        if is_told && is_behind {
+            lock(&self.unread).add(key);
+            self.stirred.notify_one();
         }
     }
 
@@ -375,9 +430,25 @@ impl Changes {
             }
         }
         drop(keys);
-        if ear.why == Why::Waits {
-            *lock(&self.waiting) -= 1;
+        *lock(&self.waiting) -= usize::from(ear.why.wants_the_key());
+    }
+
+    /// A claim listens for another reason from now on.
+    fn turn_to(&self, ear: &Ear, why: Why) {
+        let hearing = self.hearing();
+        let mut keys = lock(&self.keys);
+        let all = keys.len();
+        if let Some(listeners) = keys.get_mut(&ear.key) {
+            let is_it = |other: &&mut Listener| other.claim == ear.claim && other.why == ear.why;
+            if let Some(listener) = listeners.claims.iter_mut().find(is_it) {
+                listener.why = why;
+            }
+            listeners.hurry(hearing, all);
         }
+        drop(keys);
+        let mut waiting = lock(&self.waiting);
+        *waiting += usize::from(why.wants_the_key());
+        *waiting -= usize::from(ear.why.wants_the_key());
     }
 }
 
@@ -392,18 +463,30 @@ pub(super) struct Ear {
 }
 
 impl Ear {
-    pub(super) fn why(&self) -> Why {
-        self.why
+    /// Listens for this reason from now on. Nothing is missed in between.
+    pub(super) fn turns_to(&mut self, why: Why) {
+        if self.why != why {
+            let changes = self.changes.clone();
+            changes.turn_to(self, why);
+            self.why = why;
+        }
+    }
+
+    /// Whether this is what was told last.
+    pub(super) fn is_last(&self, sight: &Arc<Sight>) -> bool {
+        matches!(&*self.row.borrow(), Last::Row(last) if Arc::ptr_eq(last, sight))
     }
 
     /// The first row that is not of the version `seen`, or `None` where that row was deleted.
     /// Cancel safe. Level-triggered, but for a row that was deleted: that is told once.
-    pub(super) async fn other_than(&mut self, seen: Option<i64>) -> Option<Arc<Row>> {
+    pub(super) async fn other_than(&mut self, seen: Option<i64>) -> Option<Arc<Sight>> {
         loop {
             let is_new = self.row.has_changed().unwrap_or(false);
             let last = self.row.borrow_and_update().clone();
             match last {
-                Last::Row(row) if seen.is_none_or(|seen| seen < row.version) => return Some(row),
+                Last::Row(last) if seen.is_none_or(|seen| seen < last.row.version) => {
+                    return Some(last);
+                }
                 Last::Gone if is_new && seen.is_some() => return None,
                 _ => {}
             }
@@ -446,23 +529,27 @@ mod tests {
         Row { version, ..Row::of(&Entry::default(), None, Duration::ZERO) }
     }
 
+    fn tell(changes: &Changes, key: &Key, row: Row) {
+        changes.tell(key, Sight { row, now: Duration::ZERO, asked: clock::now() });
+    }
+
     #[tokio::test]
     async fn a_row_is_told_until_it_was_seen_and_an_older_one_never() {
         let (changes, key) = changes();
         let mut ear = changes.listen(&key, claim(1), Why::Waits, true);
-        changes.tell(&key, row(7));
-        changes.tell(&key, row(6));
-        changes.tell(&Key::new("other").unwrap(), row(9));
+        tell(&changes, &key, row(7));
+        tell(&changes, &key, row(6));
+        tell(&changes, &Key::new("other").unwrap(), row(9));
         for _ in 0..2 {
-            assert_eq!(ear.other_than(Some(6)).await.unwrap().version, 7);
+            assert_eq!(ear.other_than(Some(6)).await.unwrap().row.version, 7);
         }
-        assert_eq!(ear.other_than(None).await.unwrap().version, 7);
+        assert_eq!(ear.other_than(None).await.unwrap().row.version, 7);
         assert!(ear.other_than(Some(7)).now_or_never().is_none());
         changes.tell_gone(&key);
         assert!(ear.other_than(Some(7)).await.is_none());
         assert!(ear.other_than(Some(7)).now_or_never().is_none());
-        changes.tell(&key, row(3));
-        assert_eq!(ear.other_than(None).await.unwrap().version, 3);
+        tell(&changes, &key, row(3));
+        assert_eq!(ear.other_than(None).await.unwrap().row.version, 3);
     }
 
     #[test]
@@ -500,7 +587,7 @@ mod tests {
             Row { line: format!("{line}{} x 1 1 1 = -\n", claim(777)), ..row(1) }
         };
         for (key, others) in keys.iter().zip([0, 0, 2, 99]) {
-            changes.tell(key, waits(others));
+            tell(&changes, key, waits(others));
         }
         let begun = clock::now();
         // All were to be looked at soon, as it was not known where they stand.
@@ -513,7 +600,7 @@ mod tests {
             assert!(within(at(key), base), "{key}: {:?}", at(key));
         }
         // One that comes to the head looks sooner, and one that falls back does not look later.
-        changes.tell(&keys[3], Row { version: 2, ..waits(0) });
+        tell(&changes, &keys[3], Row { version: 2, ..waits(0) });
         assert!(at(&keys[3]) <= WAITING * 2);
         drop(ears);
         assert_eq!(changes.look_at(now), None);
@@ -552,15 +639,15 @@ mod tests {
             let pace = |ms: &u64| listeners.pace(at(ms), first, HOLDING);
             past_ms.iter().map(|ms| pace(ms).as_millis()).collect::<Vec<_>>()
         };
-        changes.tell(&key, waits(0, 1));
+        tell(&changes, &key, waits(0, 1));
         assert_eq!(paces(&[0, 40, 80, 120, 9_000]), [10, 10, 20, 30, 30]);
-        changes.tell(&key, waits(2, 2));
+        tell(&changes, &key, waits(2, 2));
         assert_eq!(paces(&[0, 120, 400, 600, 9_000]), [30, 30, 100, 150, 150]);
-        changes.tell(&key, waits(99, 3));
+        tell(&changes, &key, waits(99, 3));
         assert_eq!(paces(&[0, 9_000]), [500, 500]);
         // A waiter writes its place anew.
         let before = lock(&changes.keys)[&key].changed_hands;
-        changes.tell(&key, Row { version: 4, ..waits(99, 3) });
+        tell(&changes, &key, Row { version: 4, ..waits(99, 3) });
         assert_eq!(lock(&changes.keys)[&key].changed_hands, before);
     }
 
@@ -578,17 +665,53 @@ mod tests {
         assert_eq!((changes.take_unread(), changes.look_at(clock::now())), (Unread::All, None));
         // A claim that has asked nothing yet has missed nothing.
         drop(changes.listen(&Key::new("other").unwrap(), claim(2), Why::Waits, false));
-        changes.unread("other");
+        changes.unread("other", 9, None);
         assert_eq!(changes.take_unread(), Unread::Nothing);
-        changes.unread("k");
-        changes.unread("k");
+        changes.unread("k", 9, None);
+        changes.unread("k", 9, None);
         assert_eq!(changes.take_unread(), Unread::Some(HashSet::from([key])));
         // The word names the key as rows have it.
         let spaced = Key::new("a b").unwrap();
         let other = changes.listen(&spaced, claim(3), Why::Waits, false);
-        changes.unread(spaced.as_str());
+        changes.unread(spaced.as_str(), 9, None);
         assert_eq!(changes.take_unread(), Unread::Some(HashSet::from([spaced])));
         drop((ear, other));
+    }
+
+    /// Who waits behind another is told nothing by whose the key is.
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn a_row_is_read_by_those_whom_its_holder_concerns() {
+        let (changes, key) = changes();
+        let mut waits = changes.listen(&key, claim(1), Why::Asks, false);
+        let is_unread = || changes.take_unread() != Unread::Nothing;
+        let reads = |version: i64, holder: Option<u128>| {
+            changes.unread("k", version, holder.map(claim));
+            is_unread()
+        };
+        let tells = |version: i64, holder: u128| {
+            let holder = Some(claim(holder).to_string());
+            tell(&changes, &key, Row { holder, ..row(version) });
+            is_unread()
+        };
+        assert!(reads(1, Some(2)), "it may have been granted the key before");
+        waits.turns_to(Why::Waits);
+        assert!(!reads(2, Some(2)), "it is another's");
+        assert!(reads(3, Some(1)), "it is granted");
+        assert!(reads(3, None), "it is free, or many hold it");
+        for why in [Why::Holds, Why::Follows] {
+            let ear = changes.listen(&key, claim(3), why, false);
+            assert!(reads(4, Some(3)) && reads(4, Some(2)), "{why:?}: it is wanted, or lost");
+            drop(ear);
+        }
+        assert!(!tells(5, 2) && !reads(6, Some(3)), "nor was it its own");
+        assert!(!tells(7, 1) && reads(8, Some(3)), "it was taken away");
+        // It is granted the key, and has lost it before it is told.
+        assert!(!tells(9, 3) && reads(10, Some(1)) && !reads(11, Some(3)));
+        assert!(tells(10, 1), "what came behind it was skipped");
+        assert!(!tells(11, 3));
+        drop(waits);
+        assert!(!reads(12, None));
     }
 
     #[tokio::test(start_paused = true)]

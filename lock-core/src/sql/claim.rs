@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::changes::{Ear, Hearing, Why};
+use super::changes::{Ear, Hearing, Sight, Why};
 use super::dialect::{Ask, Dialect};
 use super::lane::Lane;
-use super::row::{Row, With};
+use super::row::{CLAIM_LEASE, Row, With};
 use super::store::{Budget, REQUEST, Store, extended, is_plain};
 use crate::backend::register::Place;
 use crate::backend::{
@@ -14,6 +14,7 @@ use crate::backend::{
 };
 use crate::ground::clock;
 use crate::key::Key;
+use crate::proto::lease::drift;
 
 /// A renewal is over within this share of its lease, and these bounds, so that there is time for
 /// another.
@@ -36,6 +37,8 @@ pub(super) struct LeaseClaim<D> {
     in_doubt: Option<Instant>,
     /// A change was told, and nothing was asked since.
     heard: bool,
+    /// The row by which it was told, while it waited: most often that it was granted the key.
+    granted: Option<Arc<Sight>>,
     /// It was told that somebody who did not wait was refused the key.
     tried_told: bool,
 }
@@ -45,6 +48,8 @@ pub(super) struct LeaseClaim<D> {
 enum Stands {
     /// Nothing yet.
     New,
+    /// Nothing of what it asked for last.
+    Asking,
     Waiting,
     Holding {
         /// Others waited for the key then.
@@ -84,6 +89,7 @@ impl<D: Dialect> LeaseClaim<D> {
             stands: Stands::New,
             in_doubt: None,
             heard: false,
+            granted: None,
             tried_told: false,
         }
     }
@@ -97,25 +103,39 @@ impl<D: Dialect> LeaseClaim<D> {
     /// since the last answer.
     fn listen(&mut self, why: Why, reads: bool) -> &mut Ear {
         let Self { ear, store, ask, .. } = self;
-        let listen = |reads| store.changes.listen(&ask.key, ask.claim, why, reads);
-        if ear.as_ref().is_some_and(|ear| ear.why() != why) {
-            // The next one first, so that nothing is missed between them: the looks go on.
-            let next = listen(false);
-            *ear = Some(next);
-        }
-        ear.get_or_insert_with(|| listen(reads))
+        let ear = ear.get_or_insert_with(|| store.changes.listen(&ask.key, ask.claim, why, reads));
+        ear.turns_to(why);
+        ear
     }
 
     /// Listens from before the request on, where others say what they write.
     fn listen_before(&mut self, why: Why) {
         if self.store.changes.hearing() == Hearing::Told {
             self.listen(why, false);
+        } else if let Some(ear) = &mut self.ear {
+            ear.turns_to(why);
         }
     }
 
     fn answered<A>(&mut self, (answer, seen): (A, Option<i64>)) -> A {
         (self.seen, self.heard) = (seen, false);
         answer
+    }
+
+    /// The grant of the row that was told last, as long as most of its lease is left: to ask for it would
+    /// bring the same again.
+    fn told_grant(&mut self) -> Option<Grant> {
+        let sight = self.granted.take()?;
+        // Others may have had the key taken away since.
+        self.ear.as_ref().filter(|ear| ear.is_last(&sight))?;
+        let grant = sight.row.entry().ok()?.grant_of(self.ask.claim, sight.now)?;
+        // The lease counts from now on, and has run since the row was asked for.
+        let late = clock::now().saturating_duration_since(sight.asked);
+        let valid_for = grant.valid_for.saturating_sub(late + drift(late));
+        (valid_for > self.ask.lease.min(CLAIM_LEASE) / 2).then(|| {
+            self.seen = Some(sight.row.version);
+            Grant { valid_for, ..grant }
+        })
     }
 
     fn renewal_time(&self) -> Duration {
@@ -138,7 +158,7 @@ impl<D: Dialect> LeaseClaim<D> {
                 is_new.then_some(Change::Tried)
             }
             // One who waits is told of its grant, and when it stands nowhere or first of all.
-            (Stands::Waiting, None) => {
+            (Stands::Asking | Stands::Waiting, None) => {
                 let stands = entry.line().any(|place| place.claim == me);
                 (!stands || entry.granted().is_empty()).then_some(Change::Here)
             }
@@ -150,11 +170,16 @@ impl<D: Dialect> LeaseClaim<D> {
 impl<D: Dialect> Claim for LeaseClaim<D> {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
         self.heard = false;
+        if let Some(grant) = self.told_grant() {
+            self.stands = Stands::holding(grant);
+            self.in_doubt = self.in_doubt.filter(|until| clock::now() < *until);
+            return Ok(Attempt::Granted(grant));
+        }
         let (ask, place, manner) = (self.ask.clone(), self.place.clone(), self.manner);
         let is_new = self.stands == Stands::New;
         // The next attempt has to look, whatever becomes of this one.
-        self.stands = Stands::Waiting;
-        self.listen_before(Why::Waits);
+        self.stands = Stands::Asking;
+        self.listen_before(Why::Asks);
         let budget = Budget::of(REQUEST);
         let attempt = self.store.ask(budget, |store, by| async move {
             store.attempt(ask, place, manner, is_new, by).await
@@ -178,6 +203,9 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
             Attempt::Blocked { .. } if self.manner == Manner::Tries => Stands::New,
             Attempt::Blocked { .. } => Stands::Waiting,
         };
+        if let (Stands::Waiting, Some(ear)) = (&self.stands, &mut self.ear) {
+            ear.turns_to(Why::Waits);
+        }
         Ok(answer)
     }
 
@@ -187,21 +215,24 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         }
         let why = match self.stands {
             Stands::Holding { .. } => Why::Holds,
-            Stands::New | Stands::Waiting => Why::Waits,
+            Stands::New | Stands::Asking => Why::Asks,
+            Stands::Waiting => Why::Waits,
         };
         loop {
             let seen = self.seen;
-            let Some(row) = self.listen(why, true).other_than(seen).await else {
+            let Some(sight) = self.listen(why, true).other_than(seen).await else {
                 self.heard = true;
                 return Change::Here;
             };
-            match self.change(&row) {
+            match self.change(&sight.row) {
                 Some(Change::Here) => {
                     self.heard = true;
+                    let waits = matches!(self.stands, Stands::Asking | Stands::Waiting);
+                    self.granted = waits.then_some(sight);
                     return Change::Here;
                 }
                 other => {
-                    self.seen = Some(row.version);
+                    self.seen = Some(sight.row.version);
                     if let Some(change) = other {
                         return change;
                     }
@@ -211,7 +242,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
-        self.heard = false;
+        (self.heard, self.granted) = (false, None);
         let was_handed_on = matches!(self.stands, Stands::Holding { handed_on: true, .. });
         let may_be_short = is_plain(&self.place) && !was_handed_on;
         let budget = Budget::of(self.renewal_time());
@@ -237,7 +268,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
     }
 
     async fn downgrade(&mut self) -> Result<Renewal, Fault> {
-        self.heard = false;
+        (self.heard, self.granted) = (false, None);
         let ask = self.ask.clone();
         // It is no writer any more once this was asked.
         self.place.mode = Mode::Shared;
@@ -251,6 +282,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         let (key, claim) = (self.ask.key.clone(), self.ask.claim);
         let in_doubt = self.in_doubt;
+        self.granted = None;
         // Elsewhere the short way writes nothing most often, and is a statement too many.
         let is_alone = self.stands == Stands::Holding { wanted: false, handed_on: false };
         let may_be_short = is_plain(&self.place) && is_alone;

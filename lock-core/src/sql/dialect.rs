@@ -86,12 +86,12 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
         by: Instant,
     ) -> impl Future<Output = Result<bool, Fault>> + Send;
 
-    /// The rows of some keys.
+    /// The rows of some keys, each with the time at which it was so, or later.
     fn read_all(
         &self,
         keys: &[Key],
         by: Instant,
-    ) -> impl Future<Output = Result<Vec<(String, Row)>, Fault>> + Send;
+    ) -> impl Future<Output = Result<Vec<Named>, Fault>> + Send;
 
     /// The names of rows that are held or waited for, of those in a range: so many at most, in their
     /// order. One that was given back just now may be among them.
@@ -163,6 +163,9 @@ pub(super) struct Taken {
     /// Others stand in the line.
     pub(super) wanted: bool,
 }
+
+/// A row that is there: its name, what it says, and when it was read.
+pub(super) type Named = (String, Row, Duration);
 
 /// A row, if there is one, and when it was read.
 #[derive(Debug, Clone)]

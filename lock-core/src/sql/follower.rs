@@ -61,9 +61,10 @@ impl<D: Dialect> Follower for LeaseFollower<D> {
         Box::pin(async {
             while !self.heard {
                 let seen = self.seen;
-                let row = self.listen(true).other_than(seen).await;
+                let sight = self.listen(true).other_than(seen).await;
+                let row = sight.as_ref().map(|sight| &sight.row);
                 // The next request tells what is odd about a row.
-                let leads = row.as_ref().and_then(|row| row.entry().ok());
+                let leads = row.and_then(|row| row.entry().ok());
                 match (row, leads.map(|entry| leader(&entry, Duration::ZERO))) {
                     (Some(row), Some(leads)) if leads == self.told => self.seen = Some(row.version),
                     _ => self.heard = true,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::{ColumnIndex, Decode, Type};
 
-use super::dialect::{Seen, Taken};
+use super::dialect::{Named, Seen, Taken};
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use super::row;
 use super::row::Row;
@@ -64,12 +64,16 @@ where
     pub(super) fn seen(&self) -> Result<Seen, sqlx::Error> {
         let is_there = self.0.try_get::<Option<i64>, _>(0)?.is_some();
         let row = is_there.then(|| self.row()).transpose()?;
-        let now: i64 = self.0.try_get(BEHIND)?;
-        Ok(Seen { row, now: Duration::from_millis(u64::try_from(now).unwrap_or(0)) })
+        Ok(Seen { row, now: self.now()? })
     }
 
-    /// [`COLUMNS`] and the key.
-    pub(super) fn named(&self) -> Result<(String, Row), sqlx::Error> {
-        Ok((self.0.try_get(BEHIND)?, self.row()?))
+    /// [`COLUMNS`], the time, and the key.
+    pub(super) fn named(&self) -> Result<Named, sqlx::Error> {
+        Ok((self.0.try_get(BEHIND + 1)?, self.row()?, self.now()?))
+    }
+
+    fn now(&self) -> Result<Duration, sqlx::Error> {
+        let now: i64 = self.0.try_get(BEHIND)?;
+        Ok(Duration::from_millis(u64::try_from(now).unwrap_or(0)))
     }
 }

@@ -88,6 +88,11 @@ impl Row {
         Ok(Register::of(owners, line?, Some(last)))
     }
 
+    /// The claim that holds the key, if it is the only one.
+    pub(super) fn only_holder(&self) -> Option<&str> {
+        self.holder.as_deref().filter(|_| self.holders.lines().count() <= 1)
+    }
+
     /// The row after a turn at `now`, in place of the one that was `seen`.
     pub(super) fn of(entry: &Entry, seen: Option<&Self>, now: Duration) -> Self {
         let (owners, now_ms) = (entry.granted(), ms(now));

@@ -16,7 +16,7 @@ pub(super) struct Statements {
     pub(super) give_back: Arc<str>,
     /// Given the key; answers [`COLUMNS`](super::read::COLUMNS) and the time in ms, in any case.
     pub(super) read: Arc<str>,
-    /// Given the keys; answers `COLUMNS` and the key of each that is there.
+    /// Given the keys; answers `COLUMNS`, the time in ms and the key of each that is there.
     pub(super) read_all: Arc<str>,
     /// Given the first name, the one behind the last, and the most rows; answers names.
     pub(super) busy: Arc<str>,

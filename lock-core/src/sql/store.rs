@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::changes::{Changes, Unread};
+use super::changes::{Changes, Sight, Unread};
 use super::dialect::{Ask, Dialect, Polls, Taken, Within};
 use super::errands::Errands;
 use super::fault::DatabaseError;
@@ -400,11 +400,13 @@ async fn read<D: Dialect>(
         Unread::All => store.changes.keys(),
     };
     if !keys.is_empty() {
-        let rows = store.dialect.read_all(&keys, by).await?;
-        let mut rows: HashMap<_, _> = rows.into_iter().collect();
+        let asked = clock::now();
+        let rows = store.dialect.read_all(&keys, by).await?.into_iter();
+        let sights = rows.map(|(name, row, now)| (name, Sight { row, now, asked }));
+        let mut sights: HashMap<_, _> = sights.collect();
         for key in &keys {
-            match rows.remove(key.as_str()) {
-                Some(row) => store.changes.tell(key, row),
+            match sights.remove(key.as_str()) {
+                Some(sight) => store.changes.tell(key, sight),
                 None => store.changes.tell_gone(key),
             }
         }

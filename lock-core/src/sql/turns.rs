@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::changes::Sight;
 use super::dialect::{Dialect, Seen};
 use super::fault::DatabaseError;
 use super::news::is_news;
@@ -86,7 +87,7 @@ impl<D: Dialect> Store<D> {
             match self.dialect.swap(key, version, &row, tells, by).await {
                 Ok(true) => {
                     let version = Some(row.version);
-                    self.changes.tell(key, row);
+                    self.changes.tell(key, Sight { row, now: seen.now, asked: read_at });
                     company.written(&Ok(version));
                     return Ok((answer, version));
                 }

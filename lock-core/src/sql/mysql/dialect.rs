@@ -14,7 +14,7 @@ use super::text::{Arg, Text};
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::Hearing;
-use crate::sql::dialect::{Ask, Dialect, Seen, Taken, Within};
+use crate::sql::dialect::{Ask, Dialect, Named, Seen, Taken, Within};
 use crate::sql::fault::odd;
 use crate::sql::read::Found;
 use crate::sql::remote::{Renewals, ServerClock, Twice};
@@ -175,7 +175,7 @@ impl Dialect for MysqlDialect {
         Ok(done.is_some_and(|done| done.rows_affected() > 0))
     }
 
-    async fn read_all(&self, keys: &[Key], by: Instant) -> Result<Vec<(String, Row)>, Fault> {
+    async fn read_all(&self, keys: &[Key], by: Instant) -> Result<Vec<Named>, Fault> {
         let mut all = Vec::with_capacity(keys.len());
         for some in keys.chunks(READ_KEYS_MAX) {
             let (text, given) = self.texts.read_all(some.len());

@@ -205,7 +205,7 @@ impl Statements {
         let read_all = |keys: usize| {
             let places: Vec<String> = (1..=keys).map(|place| format!("${place}")).collect();
             Text::new(&format!(
-                "SELECT {columns}, CONVERT(name USING utf8mb4) FROM {table} WHERE name IN ({})",
+                "SELECT {columns}, {now}, CONVERT(name USING utf8mb4) FROM {table} WHERE name IN ({})",
                 places.join(", ")
             ))
         };

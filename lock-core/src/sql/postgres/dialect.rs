@@ -15,7 +15,7 @@ use super::statements::{self, Telling};
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::{Changes, Hearing};
-use crate::sql::dialect::{Ask, Dialect, Seen, Taken, Within};
+use crate::sql::dialect::{Ask, Dialect, Named, Seen, Taken, Within};
 use crate::sql::fault::odd;
 use crate::sql::read::Found;
 use crate::sql::remote::{Renewals, ServerClock, Twice};
@@ -191,13 +191,13 @@ impl Dialect for PostgresDialect {
         args.extend(version.map(Arg::Whole));
         if tells {
             args.push(Arg::Text(self.name.channel().to_owned()));
-            args.push(Arg::Text(self.name.word(key)));
+            args.push(Arg::Text(self.name.word(key, row)));
         }
         let rows = self.run(by, statement, &args, Twice::Differs).await?;
         Ok(!rows.is_empty())
     }
 
-    async fn read_all(&self, keys: &[Key], by: Instant) -> Result<Vec<(String, Row)>, Fault> {
+    async fn read_all(&self, keys: &[Key], by: Instant) -> Result<Vec<Named>, Fault> {
         let args = [Arg::Texts(keys.iter().map(ToString::to_string).collect())];
         let rows = self.run(by, &self.texts.read_all, &args, Twice::Same).await?;
         rows.iter().map(|row| Found(row).named().map_err(odd)).collect()

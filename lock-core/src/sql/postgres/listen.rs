@@ -1,8 +1,9 @@
 //! Hearing from other processes: one connection of the store's own, on one channel of the table.
 //!
-//! A word names a key and who says it, no more: whoever listens to the key reads its row. Words
-//! that are said while the connection is away are lost, so all rows are read when it is back, and
-//! the store looks by itself meanwhile.
+//! A word names a key, who says it, the version of the row, and the claim that holds the key, where
+//! it is one: whoever listens to the key reads its row, unless that says it all. Words that are said
+//! while the connection is away are lost, so all rows are read when it is back, and the store looks
+//! by itself meanwhile.
 //!
 //! `LISTEN` says nothing of whether words arrive: behind a pooler that gives each transaction
 //! another connection it succeeds, and nothing comes. So the first word is one of our own.
@@ -21,6 +22,7 @@ use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::sql::changes::{Changes, Hearing};
 use crate::sql::remote::{CONNECT, Twice};
+use crate::sql::row::{self, Row};
 use crate::sql::schema::TableName;
 
 /// Between two looks where nobody can be heard, while somebody waits for a key, and while those who
@@ -36,6 +38,9 @@ const SILENCE: Duration = Duration::from_secs(5);
 
 /// Between two tries to listen.
 const AWAY: Pauses = Pauses::new(Duration::from_millis(100), Duration::from_secs(5));
+
+/// In place of a holder where there is none, or more than one.
+const NOT_ONE: &str = "-";
 
 /// Between two tries where no word arrived though it was listened.
 const DEAF: Duration = Duration::from_secs(60);
@@ -57,9 +62,9 @@ impl Name {
         &self.channel
     }
 
-    /// The word that is said of a key.
-    pub(super) fn word(&self, key: &Key) -> String {
-        format!("{} {key}", self.own)
+    /// The word that is said of a key whose row is this one now.
+    pub(super) fn word(&self, key: &Key, row: &Row) -> String {
+        format!("{} {} {} {key}", self.own, row.version, row.only_holder().unwrap_or(NOT_ONE))
     }
 
     /// A word that is of no key.
@@ -226,10 +231,12 @@ async fn is_there(home: &Home, listener: &mut PgListener) -> bool {
 }
 
 fn hear(changes: &Changes, name: &Name, word: &PgNotification) {
-    // A key may have spaces in it, the one who says it has none.
-    if let Some((who, key)) = word.payload().split_once(' ')
+    // A key may have spaces in it, the others have none.
+    let mut parts = word.payload().splitn(4, ' ');
+    if let (Some(who), Some(version), Some(holder), Some(key)) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
         && who != name.own.as_ref()
     {
-        changes.unread(key);
+        changes.unread(key, version.parse().unwrap_or(i64::MAX), row::claim(holder).ok());
     }
 }

@@ -198,7 +198,7 @@ pub(super) fn of(table: &str) -> Statements {
                  LEFT JOIN {table} ON name = $1"
         )
         .into(),
-        read_all: format!("SELECT {columns}, name FROM {table} WHERE name = ANY($1)").into(),
+        read_all: format!("SELECT {columns}, {NOW}, name FROM {table} WHERE name = ANY($1)").into(),
         busy: format!(
             "SELECT name FROM {table} WHERE name >= $1 AND name < $2 \
                  AND (until > {NOW} OR holders <> '' OR line <> '') ORDER BY name LIMIT $3"

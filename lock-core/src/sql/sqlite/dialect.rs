@@ -13,7 +13,7 @@ use super::statements;
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::Hearing;
-use crate::sql::dialect::{Ask, Dialect, Polls, Seen, Taken, Within};
+use crate::sql::dialect::{Ask, Dialect, Named, Polls, Seen, Taken, Within};
 use crate::sql::read::Found;
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
@@ -141,7 +141,7 @@ impl Dialect for SqliteDialect {
         done.await
     }
 
-    async fn read_all(&self, keys: &[Key], by: Instant) -> Result<Vec<(String, Row)>, Fault> {
+    async fn read_all(&self, keys: &[Key], by: Instant) -> Result<Vec<Named>, Fault> {
         let list = json(keys);
         let rows = self.link.run(by, |connection| {
             let query = sqlx::query(text(&self.texts.read_all)).bind(list.clone());

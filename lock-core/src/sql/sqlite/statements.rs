@@ -107,7 +107,8 @@ pub(super) fn of(schema: &Schema) -> Statements {
         )
         .into(),
         read_all: format!(
-            "SELECT {columns}, name FROM {table} WHERE name IN (SELECT value FROM json_each(?1))"
+            "SELECT {columns}, {NOW}, name FROM {table} \
+             WHERE name IN (SELECT value FROM json_each(?1))"
         )
         .into(),
         busy: format!(

@@ -18,20 +18,20 @@ use crate::sql::row::{Entry, With};
 use crate::sql::store::{REQUEST, Store};
 use crate::sql::together::PATIENCE;
 
-const LEASE: Duration = Duration::from_secs(9);
+pub(super) const LEASE: Duration = Duration::from_secs(9);
 
-const A: u128 = 0xA;
-const B: u128 = 0xB;
-const C: u128 = 0xC;
+pub(super) const A: u128 = 0xA;
+pub(super) const B: u128 = 0xB;
+pub(super) const C: u128 = 0xC;
 const D: u128 = 0xD;
 /// The claim that comes behind A's.
 const A2: u128 = 0xA2;
 
-fn key() -> Key {
+pub(super) fn key() -> Key {
     Key::new("k").unwrap()
 }
 
-fn id(claim: u128) -> ClaimId {
+pub(super) fn id(claim: u128) -> ClaimId {
     ClaimId::from_bits(claim)
 }
 
@@ -42,7 +42,7 @@ fn place(claim: u128) -> Place<With> {
 }
 
 /// A row that the first of these holds, and for which the others wait.
-fn held_by(claims: &[u128]) -> Arc<Server> {
+pub(super) fn held_by(claims: &[u128]) -> Arc<Server> {
     let mint = |last, count| reserve(last, 7, count);
     let turn = Turn { now: NOW, mint: &mint, wake: &|_| {}, may_grant: true };
     let mut entry = Entry::default();
@@ -63,7 +63,7 @@ fn ids(claims: &[u128]) -> Vec<ClaimId> {
     claims.iter().copied().map(id).collect()
 }
 
-fn process(server: &Arc<Server>) -> Arc<Store<Fake>> {
+pub(super) fn process(server: &Arc<Server>) -> Arc<Store<Fake>> {
     Store::start(Fake::of(server), Home::shared().unwrap())
 }
 
@@ -86,7 +86,7 @@ async fn attempt(store: Arc<Store<Fake>>, claim: u128) -> Result<Attempt, Fault>
     attempt_by(store, claim, Manner::Queues, soon()).await
 }
 
-async fn withdraw(store: Arc<Store<Fake>>, claim: u128) -> Result<Withdrawal, Fault> {
+pub(super) async fn withdraw(store: Arc<Store<Fake>>, claim: u128) -> Result<Withdrawal, Fault> {
     store.withdraw(key(), id(claim), false, false, soon()).await
 }
 
@@ -105,7 +105,7 @@ async fn settled() {
     }
 }
 
-fn grant(answer: Result<Attempt, Fault>) -> Grant {
+pub(super) fn grant(answer: Result<Attempt, Fault>) -> Grant {
     match answer {
         Ok(Attempt::Granted(grant)) => grant,
         other => panic!("{other:?}"),
