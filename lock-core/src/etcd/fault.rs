@@ -12,6 +12,9 @@ use crate::backend::{Fault, FaultKind};
 pub(super) enum Failure {
     /// The member's own answer: it changed nothing.
     Answer(Fault),
+    /// The database is full. A write that was let in before is carried out, and told so all the
+    /// same: it took effect or did not, and will not later.
+    Full(Fault),
     /// The lease is not known: the session is over.
     NoLease,
     /// The login's token is not known any more: a new one is to be asked for.
@@ -59,14 +62,17 @@ impl Failure {
                  the path of the URL"
                     .to_owned(),
             ),
-            Code::ResourceExhausted if said("database space exceeded") => (
-                FaultKind::Transient,
-                "the database of etcd is full: compact and defragment it, and disarm the alarm; \
-                 locks go on by themselves then"
-                    .to_owned(),
-            ),
-            Code::ResourceExhausted if said("too many requests") => {
-                (FaultKind::Transient, "etcd has too many requests to serve".to_owned())
+            Code::ResourceExhausted if said("database space exceeded") => {
+                let what = "the database of etcd is full: compact and defragment it, and disarm \
+                            the alarm; locks go on by themselves then";
+                return Self::Full(Fault::new(FaultKind::Transient, what).with_source(status));
+            }
+            // Said before anything is done, and by a member that is no better left: the others have
+            // as much to do. Its kind is lost on the way to the wire.
+            Code::ResourceExhausted | Code::Unknown if said("etcdserver: too many requests") => {
+                let what = "etcd has too many requests to serve";
+                let fault = Fault::new(FaultKind::Transient, what).with_source(status);
+                return Self::Answer(fault.unsent());
             }
             Code::Unimplemented => {
                 (FaultKind::Refused, "this is no etcd of version 3.4 or later".to_owned())
@@ -87,6 +93,7 @@ impl Failure {
     pub(super) fn into_fault(self) -> Fault {
         match self {
             Self::Answer(fault)
+            | Self::Full(fault)
             | Self::LoginAsked(fault)
             | Self::WentBack(fault)
             | Self::Unknown(fault) => fault,
@@ -154,8 +161,8 @@ mod tests {
     fn only_what_a_member_said_of_the_request_is_an_answer() {
         for (code, says) in [
             (Code::PermissionDenied, "etcdserver: permission denied"),
-            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded"),
             (Code::InvalidArgument, "etcdserver: request is too large"),
+            (Code::Unknown, "etcdserver: too many requests"),
         ] {
             let failure = Failure::of(Status::new(code, says));
             assert!(matches!(failure, Failure::Answer(_)), "{failure:?}");
@@ -170,6 +177,11 @@ mod tests {
             assert!(matches!(failure, Failure::Unknown(_)), "{failure:?}");
             assert!(failure.into_fault().is_transient());
         }
+        let full =
+            Status::new(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded");
+        assert!(matches!(Failure::of(full), Failure::Full(_)), "it may have run");
+        let busy = Status::new(Code::Unknown, "etcdserver: too many requests");
+        assert!(Failure::of(busy).into_fault().is_unsent());
         let no_leader = Status::new(Code::Unavailable, "etcdserver: no leader");
         assert!(matches!(Failure::of(no_leader), Failure::Unsent(_)));
         let lease = Status::new(Code::NotFound, "etcdserver: requested lease not found");

@@ -130,6 +130,10 @@ impl EtcdClaim {
                 tracing::debug!(%fault, "a place in a line at etcd is in doubt");
                 return Ok(Asked::Stepped(None));
             }
+            Err(Failure::Full(fault)) => {
+                place.is_untold();
+                return Err(fault);
+            }
             Err(failure) => {
                 place.is_gone();
                 self.stand_outside();

@@ -16,6 +16,9 @@ use crate::ground::{FAULT_PAUSES, Plus as _, clock, lock};
 /// Before what the servers refuse is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
+/// Before each epoch: nothing that was sent is on its way any more.
+const NO_EPOCH: i64 = 0;
+
 /// One claim's key in a line, or a key that may be there; deleted when this is dropped.
 #[derive(Debug)]
 pub(super) struct LockKey {
@@ -28,7 +31,7 @@ pub(super) struct LockKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     // ## Asked => (There | Absent | GivenUp)
-    /// It was asked for in this epoch, and no answer has come.
+    /// It was asked for in this epoch, and no answer has come that tells.
     Asked { epoch: i64 },
     // ## There => (Absent | GivenUp)
     /// It is there since this revision.
@@ -78,6 +81,14 @@ impl LockKey {
         let mut tenure = self.tenure();
         if !tenure.presence.is_over() {
             tenure.presence = Presence::There { created };
+        }
+    }
+
+    /// The answer does not say whether the key is there. It will not come later.
+    pub(super) fn is_untold(&self) {
+        let mut tenure = self.tenure();
+        if !tenure.presence.is_over() {
+            tenure.presence = Presence::Asked { epoch: NO_EPOCH };
         }
     }
 

@@ -215,10 +215,11 @@ impl Range {
         }
     }
 
-    /// Reads the first of their names, in the order of these.
+    /// Reads the first of their names, in the order of these. Where an order is asked for, a member
+    /// reads all and sorts them before it looks at the limit.
     pub(super) fn names(&self, limit: i64) -> RangeRequest {
-        let sort_target = SortTarget::Key.into();
-        RangeRequest { sort_target, keys_only: true, ..self.read(limit) }
+        let (sort_order, sort_target) = (SortOrder::None.into(), SortTarget::Key.into());
+        RangeRequest { sort_order, sort_target, keys_only: true, ..self.read(limit) }
     }
 }
 

@@ -85,6 +85,20 @@ impl EtcdServer {
         self.post("/v3/kv/put", &json!({ "key": encoded(key), "value": encoded(value) }), None);
     }
 
+    /// Writes one key, unless the server refuses.
+    ///
+    /// # Errors
+    ///
+    /// Its answer.
+    pub fn try_put(&self, key: &str, value: &str) -> Result<(), String> {
+        let ask = json!({ "key": encoded(key), "value": encoded(value) });
+        match self.try_post("/v3/kv/put", &ask, None) {
+            Ok(answer) if answer.get("error").is_none() => Ok(()),
+            Ok(answer) => Err(answer.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     /// Ends a lease, and all keys with it.
     pub fn revoke(&self, lease: i64) {
         self.post("/v3/lease/revoke", &json!({ "ID": lease.to_string() }), None);

@@ -43,6 +43,47 @@ async fn a_full_database_costs_no_hold() {
     again.release().await.expect("a release");
 }
 
+/// F30, V2: a write that was let in while there was room is carried out, and told that there is none.
+/// What a claim has put into a line so does not stay there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_written_as_the_database_became_full_is_left_in_no_line() {
+    const FILLERS: usize = 8;
+    const CLAIMS: usize = 64;
+    // Each write is counted at once, and not with those of the next 100 ms.
+    let options = EtcdOptions::new().set("quota-backend-bytes", "8388608");
+    let server = EtcdServer::with(options.set("backend-batch-limit", "1"));
+    let ours = client_at(&server, "p").await;
+    ours.lock("k").await.expect("a free key").release().await.expect("a release");
+    let claims = (0..CLAIMS).map(|n| {
+        let ours = ours.clone();
+        tokio::spawn(async move {
+            let once = LockOptions::new().with_wait(ms(3_000)).with_retries(0);
+            while let Ok(guard) = ours.lock(format!("k:{n}")).options(once).await {
+                // It is told once it is done.
+                let _ = guard.release().await;
+            }
+        })
+    });
+    let claims: Vec<_> = claims.collect();
+    std::thread::scope(|scope| {
+        for n in 0..FILLERS {
+            let (server, value) = (&server, "x".repeat(256 << 10));
+            scope.spawn(move || {
+                let mut puts = 0;
+                while server.try_put(&format!("filler/{n}/{puts}"), &value).is_ok() {
+                    puts += 1;
+                }
+            });
+        }
+    });
+    for claim in claims {
+        within("the end of a claim", claim).await.expect("no panic");
+    }
+    let left = || server.keys("p/").into_iter().map(|kv| kv.key);
+    let is_clean = || left().all(|key| key.starts_with("p/{lock-sessions}"));
+    eventually("nothing is left in a line", is_clean).await;
+}
+
 /// F31: a wrong password is told at once and nowhere, a right one serves, also with a token that the
 /// server has forgotten.
 #[tokio::test]
