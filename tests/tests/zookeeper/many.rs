@@ -124,6 +124,34 @@ async fn a_client_has_one_session_however_many_keys_it_holds_and_waits_for() {
     nothing_left(&server, [holder, waiter]).await;
 }
 
+/// F06 (V3): its link breaks while it holds so many keys that their watches do not fit one request of the
+/// client library, which cannot set them anew in two. It has watched fewer, and looks at the others.
+#[tokio::test]
+async fn a_client_with_more_watches_than_fit_one_request_keeps_its_session_over_a_cut() {
+    const KEYS: u64 = 140;
+    let server = Zoo::start().await;
+    let (proxy, locks) = behind_proxy(&server, LONG).await;
+    let mut guards = Vec::new();
+    for n in 0..KEYS {
+        guards.push(locks.lock(format!("{n:0>480}")).await.unwrap());
+    }
+    let renewed = |rounds: u64| {
+        assert!(guards.iter().all(|guard| guard.is_held()), "its session is there");
+        locks.stats().renewals >= KEYS * rounds
+    };
+    eventually("a renewal of all", || renewed(2)).await;
+    // Two for each key, of some 500 bytes.
+    let watches = server.watches();
+    assert!((200..2 * KEYS).contains(&watches), "{watches} watches");
+    proxy.cut();
+    let rounds = locks.stats().renewals / KEYS;
+    eventually("more than a session of renewals", || renewed(rounds + 6)).await;
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    nothing_left(&server, [locks]).await;
+}
+
 /// Curator's "two clients in alternation" (V2, V5): the grants of two clients that ask again at
 /// once take turns.
 #[tokio::test]

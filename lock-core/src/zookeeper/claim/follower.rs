@@ -20,7 +20,7 @@ use crate::zookeeper::protocol::children::Line;
 use crate::zookeeper::protocol::tokens::tokens;
 use crate::zookeeper::session::requests::czxid;
 use crate::zookeeper::session::sessions::Sessions;
-use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session};
+use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session, Share};
 
 /// One who follows the election on a key at ZooKeeper.
 #[derive(Debug)]
@@ -80,17 +80,30 @@ async fn head(
     let children = line::children(session, directory, until).await?;
     let line = Line::of(&children);
     let Some(head) = line.holders().first() else {
-        return Ok(nobody(session, directory, until).await?.map(|watch| (None, Some(watch))));
+        // Without a share it looks again by the clock, here and below.
+        let Some(share) = session.share(directory.len()) else { return Ok(Some((None, None))) };
+        let watch = nobody(session, directory, share, until).await?;
+        return Ok(watch.map(|watch| (None, Some(watch))));
     };
     let path = format!("{directory}/{}", head.name());
-    match session.watch_data(&path, until).await {
+    let share = session.share(path.len());
+    let watched = match share {
+        Some(_) => session
+            .watch_data(&path, until)
+            .await
+            .map(|(data, stat, watcher)| (data, stat, Some(watcher))),
+        None => session.get(&path, until).await.map(|(data, stat)| (data, stat, None)),
+    };
+    match watched {
         Ok((data, stat, watcher)) => {
             let leader = head.is_candidate().then(|| {
                 let value = String::from_utf8_lossy(about::published(&data));
                 let token = tokens(czxid(&stat), 1).first().map(FencingToken::new);
                 Leader::new(value, token, names::claimant(head.name()))
             });
-            Ok(Some((leader, Some(Watch::on(session, watcher)))))
+            let watch =
+                watcher.zip(share).map(|(watcher, share)| Watch::on(session, watcher, share));
+            Ok(Some((leader, watch)))
         }
         Err(failure) if failure.is_no_node() => Ok(None),
         // It hides what it publishes, and its end with it.
@@ -100,7 +113,12 @@ async fn head(
 }
 
 /// A watch for the first to come, if there is still nobody.
-async fn nobody(session: &Session, directory: &str, until: Instant) -> Answer<Option<Watch>> {
+async fn nobody(
+    session: &Session,
+    directory: &str,
+    share: Share,
+    until: Instant,
+) -> Answer<Option<Watch>> {
     let watcher = match session.watch_children(directory, until).await {
         Ok((children, watcher)) => (Line::of(&children).len() == 0).then_some(watcher),
         Err(failure) if failure.is_no_node() => {
@@ -109,5 +127,5 @@ async fn nobody(session: &Session, directory: &str, until: Instant) -> Answer<Op
         }
         Err(failure) => return Err(failure),
     };
-    Ok(watcher.map(|watcher| Watch::on(session, watcher)))
+    Ok(watcher.map(|watcher| Watch::on(session, watcher, share)))
 }

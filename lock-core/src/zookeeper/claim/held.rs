@@ -154,7 +154,10 @@ impl ZooKeeperClaim {
             (_, Kind::Reader) => Holder::Reader(name),
             _ => Holder::Alone(name),
         };
+        // Without a share it looks at each renewal.
+        let share = node.session.share(own.len() + line.len())?;
         let behind = (!held.wanted).then_some(Behind { line, holder });
-        Some(Watch::of_holder(node.session.clone(), own, behind, !held.revoke_requested))
+        let is_news = !held.revoke_requested;
+        Some(Watch::of_holder(node.session.clone(), own, behind, is_news, share))
     }
 }

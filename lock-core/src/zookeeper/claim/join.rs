@@ -292,9 +292,12 @@ impl ZooKeeperClaim {
             return Ok(blocked);
         }
         self.watch = None;
-        match node.session.watch_data(&node.path(awaits), until).await {
+        let path = node.path(awaits);
+        // Without a share it looks again by the clock.
+        let Some(share) = node.session.share(path.len()) else { return Ok(blocked) };
+        match node.session.watch_data(&path, until).await {
             Ok((_, stat, watcher)) => {
-                self.watch = Some(Watch::on(&node.session, watcher));
+                self.watch = Some(Watch::on(&node.session, watcher, share));
                 // A writer that becomes a reader sets its data. If it has done so since the line was
                 // read, the watch came too late.
                 if let Some(waiting) = self.waiting_mut()

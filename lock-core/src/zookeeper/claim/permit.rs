@@ -189,11 +189,15 @@ impl ZooKeeperClaim {
             return self.withdraw().await.map(|_| Some(outside));
         }
         self.watch = None;
+        // Without a share it looks again by the clock.
+        let Some(share) = mutex.session.share(leases.len()) else {
+            return Ok(Some(self.wait_for(&mutex.session, of, leases)));
+        };
         match mutex.session.watch_children(leases, until).await {
             // One has gone meanwhile.
             Ok((permits, _)) if !Permits::of(&permits).is_full(of) => Ok(None),
             Ok((_, watcher)) => {
-                self.watch = Some(Watch::on(&mutex.session, watcher));
+                self.watch = Some(Watch::on(&mutex.session, watcher, share));
                 Ok(Some(self.wait_for(&mutex.session, of, leases)))
             }
             Err(failure) if failure.is_no_node() => Ok(None),

@@ -14,7 +14,7 @@ use zookeeper_client::OneshotWatcher;
 use crate::ground::{Plus as _, clock};
 use crate::zookeeper::about;
 use crate::zookeeper::protocol::children::{Line, Permits};
-use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session};
+use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session, Share};
 
 /// Before a holder looks again who came, where those who come need not have to wait: one look for
 /// all who come and go meanwhile.
@@ -52,9 +52,14 @@ pub(in crate::zookeeper) enum Holder {
 
 impl Watch {
     /// Ends when the watch tells something, or with the session.
-    pub(in crate::zookeeper) fn on(session: &Session, watcher: OneshotWatcher) -> Self {
+    pub(in crate::zookeeper) fn on(
+        session: &Session,
+        watcher: OneshotWatcher,
+        share: Share,
+    ) -> Self {
         let liveness = session.liveness.clone();
         let task = session.home.spawn(async move {
+            let _share = share;
             tokio::select! {
                 // First: a watch whose client is gone must not be asked.
                 biased;
@@ -73,9 +78,11 @@ impl Watch {
         own: String,
         behind: Option<Behind>,
         is_news: bool,
+        share: Share,
     ) -> Self {
         let home = session.home.clone();
         let task = home.spawn(async move {
+            let _share = share;
             let until = clock::now().plus(REQUEST_WITHIN);
             let own = own_node(&session, &own, is_news, until);
             let first = async {

@@ -12,6 +12,7 @@
 //! - [`liveness`], [`keepalive`]: what keeps it.
 //! - [`link`]: the client library's task of it, and its end.
 //! - [`ticket`]: the enrolment that a server must have.
+//! - [`watched`]: how much it watches.
 
 mod directories;
 mod keepalive;
@@ -20,6 +21,7 @@ pub(super) mod liveness;
 pub(super) mod requests;
 pub(super) mod sessions;
 pub(super) mod ticket;
+mod watched;
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -40,6 +42,8 @@ use crate::zookeeper::names;
 use crate::zookeeper::protocol::clock::SessionClock;
 use crate::zookeeper::target::Target;
 use liveness::{End, Liveness};
+pub(super) use watched::Share;
+use watched::Watched;
 
 /// The time that one request may take.
 pub(in crate::zookeeper) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
@@ -66,6 +70,7 @@ pub(in crate::zookeeper) struct Session {
     pub(in crate::zookeeper) home: Arc<Home>,
     link: Arc<Link>,
     requests: Arc<AtomicU64>,
+    watched: Watched,
     /// The ticket by which the server's enrolment was last read in this session.
     ticket: Mutex<Option<Ticket>>,
     /// The server's clock at the last looks at it in this session.
@@ -99,6 +104,7 @@ impl Session {
             home,
             link: Arc::new(link),
             requests,
+            watched: Watched::default(),
             ticket: Mutex::new(None),
             looks: Mutex::default(),
         });
@@ -120,6 +126,12 @@ impl Session {
 
     pub(in crate::zookeeper) fn timeout(&self) -> Duration {
         self.client.session_timeout()
+    }
+
+    /// The right to watch paths of so many bytes in all; `None` where this session watches so much that
+    /// its link could not come back.
+    pub(in crate::zookeeper) fn share(&self, bytes: usize) -> Option<Share> {
+        self.watched.share(bytes)
     }
 
     pub(in crate::zookeeper) fn ticket(&self) -> Option<Ticket> {
