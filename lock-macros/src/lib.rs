@@ -97,7 +97,7 @@ use crate::target::{Form, Target};
 /// A duration is a literal, such as `"250ms"` or `"1m 30s"`, which the compiler checks. Or it is an
 /// expression of type `Duration`, which the acquire checks; `wait = Duration::ZERO` tries once and
 /// does not wait. Expressions see the arguments and `self`. They are evaluated once, before the
-/// body: `when`, `client`, the key, the rest; where `when` is false, nothing else is.
+/// body: `when`, `client`, the rest, the key; where `when` is false, nothing else is.
 ///
 /// # Keys
 ///

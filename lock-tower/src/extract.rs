@@ -10,7 +10,8 @@
 //! ```
 //!
 //! With two layers around a handler, both tell of the inner one: of its lock, or of none where it
-//! skipped the request. The outer one has a lock of another key, whose token says nothing here.
+//! skipped the request. The outer one has a lock of another key, whose token says nothing here. An
+//! `IdempotencyLayer` that does not look at the method of a request counts for none.
 //!
 //! [`UpgradeLock`] is an extractor, too, for handlers of web sockets.
 

@@ -15,15 +15,16 @@ use axum::body::Body as AxumBody;
 use axum::routing::post;
 use bytes::Bytes;
 use common::{Probe, buy, ms, send, settle, shop, spawn, within};
-use futures_util::{FutureExt, poll};
+use futures_util::{FutureExt, poll, stream};
 use http::Request;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use lock_core::LockClient;
 use lock_core::error::LostError;
+use lock_core::scope::CutWatch;
 use lock_tower::answer::Cause;
 use lock_tower::key::fixed;
-use lock_tower::{HoldUntil, LockGuardExt, LockLayer, OnLost};
+use lock_tower::{FencingToken, HoldUntil, LockGuardExt, LockLayer, OnLost};
 use tokio::sync::{Notify, mpsc};
 use tower::ServiceExt;
 
@@ -85,6 +86,42 @@ async fn the_lock_is_held_to_the_end_of_the_body_on_request() {
     drop(frames);
     assert!(body.frame().await.is_none());
     assert!(is_free(&locks).await);
+}
+
+/// What makes the body is called under the lock as the handler was, whoever polls it: its own call for
+/// the key re-enters the hold.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_calls_for_its_own_lock_does_not_wait_for_itself() {
+    for detach in [false, true] {
+        let locks = LockClient::memory();
+        let again = locks.clone();
+        let handler = async move |token: FencingToken| {
+            let made = async move {
+                let guard = again.lock("job").wait(ms(50)).retries(0).await;
+                guard.map(|guard| Bytes::from((guard.token() == token.0).to_string()))
+            };
+            AxumBody::from_stream(stream::once(made))
+        };
+        let layer = LockLayer::new(locks.clone()).hold_until(HoldUntil::ResponseBody);
+        let layer = if detach { layer.detach_on_disconnect() } else { layer };
+        let layer = layer.key(fixed("job"));
+        let app = Router::new().route("/", post(handler)).layer(layer);
+        let body = app.oneshot(request()).await.unwrap().into_body();
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "true", "{detach}");
+        assert!(is_free(&locks).await);
+    }
+}
+
+/// Also one who watches the body: what it was is no outcome.
+#[tokio::test(start_paused = true)]
+async fn a_body_whose_lock_is_lost_tells_those_who_watch() {
+    let locks = LockClient::memory();
+    let layer = LockLayer::new(locks.clone()).hold_until(HoldUntil::ResponseBody);
+    let (app, _frames) = streaming(layer.hold_limit(ms(100)));
+    let mut body = app.oneshot(request()).await.unwrap().into_body();
+    let watch = CutWatch::new();
+    within(watch.scope(body.frame())).await.unwrap().unwrap_err();
+    assert!(watch.has_seen_one());
 }
 
 #[tokio::test(start_paused = true)]

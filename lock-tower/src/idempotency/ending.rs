@@ -8,6 +8,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, response};
 use lock_core::futures::MultiLost;
+use lock_core::scope::CutWatch;
 
 use super::config::{Config, Stores};
 use super::headers::Replayed;
@@ -22,16 +23,16 @@ pub(super) struct Draft {
     replayed: Replayed,
     said: Said,
     stores: Stores,
-    was_cut: bool,
+    watch: CutWatch,
 }
 
 impl Draft {
-    /// `was_cut`: a lock inside has cut the handler's work.
-    pub(super) fn new(config: &Config, head: &response::Parts, was_cut: bool) -> Self {
+    /// Its body is read under the `watch`, as the handler's work was done.
+    pub(super) fn new(config: &Config, head: &response::Parts, watch: CutWatch) -> Self {
         let (replayed, stores) = (config.replayed.clone(), config.stores.clone());
         let said = Said::of(head.status, &head.headers);
         let headers = replayed.of(&head.headers);
-        Self { status: head.status, headers, replayed, said, stores, was_cut }
+        Self { status: head.status, headers, replayed, said, stores, watch }
     }
 
     /// Writes the record, if the response is one that is stored: an error of gRPC that comes without
@@ -45,7 +46,8 @@ impl Draft {
         let code = trailers.and_then(grpc_status);
         if let Some(code) = code.filter(|code| body.is_empty() && !self.stores.takes_status(*code))
         {
-            running.let_go(if self.was_cut { Got::InPart } else { Got::of_grpc(code) }).await;
+            let was_cut = self.watch.has_seen_one();
+            running.let_go(if was_cut { Got::InPart } else { Got::of_grpc(code) }).await;
             return Left::Written;
         }
         let said = if code.is_some_and(|code| code != 0) { Said::Failed } else { self.said() };
@@ -56,6 +58,11 @@ impl Draft {
             Ok(record) => running.complete(record, said).await,
             Err(_) => running.complete_without_payload(said).await,
         }
+    }
+
+    /// The watch of the work that the body is.
+    pub(super) fn watch(&self) -> &CutWatch {
+        &self.watch
     }
 
     /// The handler's word about its work, by the head of its response.

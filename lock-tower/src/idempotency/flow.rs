@@ -73,7 +73,8 @@ where
         let Self { _place, config, running, draft, inlet, mut reading } = self;
         let lost = (config.on_lost == OnLost::Cancel).then(|| running.lost());
         let until = reading.until;
-        let read = AssertUnwindSafe(reading.read_on(|data| inlet.pass(data))).catch_unwind();
+        let read = draft.watch().scope(reading.read_on(|data| inlet.pass(data)));
+        let read = AssertUnwindSafe(read).catch_unwind();
         let goes_with_caller = config.on_disconnect == OnDisconnect::Abort;
         let read = until_gone(timeout_at(until, read), &inlet, goes_with_caller);
         let tail = match until_lost(read, lost).await {

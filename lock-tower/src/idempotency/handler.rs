@@ -108,7 +108,7 @@ where
         }
         ran => ran,
     };
-    let draft = |head: &response::Parts| Draft::new(&config, head, was_cut);
+    let draft = |head: &response::Parts| Draft::new(&config, head, watch.clone());
     let (left, response) = match ran {
         Ran::NotStored(response, got) => {
             running.let_go(got).await;

@@ -17,6 +17,7 @@ use super::future::IdempotencyFuture;
 use super::key::{self, KeyFault};
 use super::places::Place;
 use super::refusal::Refusal;
+use super::running::without_any;
 use super::scope::HasScope;
 use crate::BoxError;
 use crate::key::BufferedBody;
@@ -37,8 +38,16 @@ pub struct IdempotencyService<S> {
 
 /// The decision about a request, by its head.
 enum Verdict<'a> {
+    /// Its method is not looked at.
     Pass,
-    Run { scope: Scope, key: Vec<u8>, place: Place },
+    /// It runs without a key, and with no token: that of a layer around this one would pass for that of
+    /// the record.
+    Keyless,
+    Run {
+        scope: Scope,
+        key: Vec<u8>,
+        place: Place,
+    },
     Refuse(Refusal<'a>),
 }
 
@@ -56,7 +65,7 @@ impl<S> IdempotencyService<S> {
         }
         let key = match key::of_request(&head.headers, &config.header) {
             Ok(key) => key.into_owned(),
-            Err(KeyFault::Missing) if !config.required => return Verdict::Pass,
+            Err(KeyFault::Missing) if !config.required => return Verdict::Keyless,
             Err(fault) => return Verdict::Refuse(Refusal::of_key(fault, &config.header)),
         };
         let scope = match self.scope.of(head) {
@@ -96,7 +105,9 @@ where
         let (head, body) = request.into_parts();
         let (scope, key, place) = match self.verdict(&head) {
             Verdict::Run { scope, key, place } => (scope, key, place),
-            Verdict::Pass => {
+            verdict @ (Verdict::Pass | Verdict::Keyless) => {
+                let is_keyless = matches!(verdict, Verdict::Keyless);
+                let head = if is_keyless { without_any(head) } else { head };
                 let request = Request::from_parts(head, BufferedBody::untouched(body));
                 return IdempotencyFuture::passed(service.call(request));
             }

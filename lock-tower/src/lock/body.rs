@@ -1,13 +1,14 @@
 //! The response body, which may hold the lock.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use lock_core::futures::Lost;
+use lock_core::scope::CutWatch;
 use pin_project_lite::pin_project;
 
 use super::hold::Hold;
@@ -41,8 +42,7 @@ pin_project! {
 
 /// The lock of a body that is being sent.
 struct Sending {
-    // Taken out of its place by nothing but its drop.
-    _hold: Hold,
+    hold: Hold,
     lost: Option<Lost>,
 }
 
@@ -66,7 +66,7 @@ impl<R: Body> LockBody<R> {
 
     pub(super) fn held(body: R, hold: Hold, lost: Option<Lost>) -> Self {
         // A server does not poll a body that says that it has ended.
-        let hold = (!body.is_end_stream()).then_some(Sending { _hold: hold, lost });
+        let hold = (!body.is_end_stream()).then_some(Sending { hold, lost });
         Self { state: State::Held { body, hold } }
     }
 }
@@ -91,9 +91,15 @@ where
                 {
                     tracing::warn!(%error, "a response was broken off");
                     state.set(State::Ended);
+                    CutWatch::tell();
                     return Poll::Ready(Some(Err(error.into())));
                 }
-                let frame = body.as_mut().poll_frame(cx);
+                let asks = poll_fn(|cx| body.as_mut().poll_frame(cx));
+                // What makes the body is called under the lock, as the handler was.
+                let frame = match hold {
+                    Some(Sending { hold, .. }) => pin!(hold.scope(asks)).poll(cx),
+                    None => pin!(asks).poll(cx),
+                };
                 let ended = match &frame {
                     Poll::Ready(Some(Ok(_))) => body.is_end_stream(),
                     Poll::Ready(Some(Err(_)) | None) => true,

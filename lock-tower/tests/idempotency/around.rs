@@ -1,9 +1,14 @@
 //! Limits around the layer, and what they do to a handler, as the documentation tells.
 
-use lock_core::LockOptions;
+use axum::Router;
+use axum::body::Body;
+use axum::routing::post;
+use http::{Method, Request};
 use lock_core::idempotency::OnUnknown;
-use lock_tower::OnLost;
+use lock_core::{LockClient, LockOptions};
 use lock_tower::idempotency::OnDisconnect;
+use lock_tower::key::fixed;
+use lock_tower::{FencingToken, LockLayer, OnLost};
 use tower::limit::GlobalConcurrencyLimitLayer;
 
 use crate::common::{Probe, ms, send, settle, spawn};
@@ -56,4 +61,22 @@ async fn a_response_that_is_not_stored_is_sent_even_by_a_handler_that_was_overta
     probe.let_through(2);
     let (first, second) = (first.await.unwrap(), second.await.unwrap());
     assert_eq!((&*first.text, &*second.text), ("done", "done"));
+}
+
+/// A token of the lock around it says nothing of what this layer keeps. Of a method that the layer does not
+/// look at, it is all that there is.
+#[tokio::test]
+async fn a_request_without_a_key_is_told_of_no_lock_around_it() {
+    let (engine, _) = engine();
+    let told = async |token: Option<FencingToken>| token.is_some().to_string();
+    let outer = LockLayer::new(LockClient::memory()).key(fixed("shop"));
+    let orders = post(told).get(told);
+    let app = Router::new().route("/orders", orders).layer(once(&engine).required(false));
+    let app = app.layer(outer);
+    assert_eq!(send(&app, order("k")).await.text, "true");
+    for (method, expected) in [(Method::POST, "false"), (Method::GET, "true")] {
+        let without = Request::builder().method(method.clone()).uri("/orders");
+        let without = without.body(Body::empty()).unwrap();
+        assert_eq!(send(&app, without).await.text, expected, "{method}");
+    }
 }

@@ -11,8 +11,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, Router};
 use bytes::Bytes;
-use http::{Request, StatusCode};
-use http_body_util::Full;
+use futures_util::{FutureExt, stream};
+use http::{HeaderName, HeaderValue, Request, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
 use lock_core::idempotency::{Idempotency, OnUnknown};
 use lock_core::scope::HandlerRan;
 use lock_core::{AcquireError, LockClient, distributed_lock};
@@ -115,6 +117,35 @@ async fn under_refuse_a_handler_that_was_cut_inside_of_the_layer_never_runs_agai
             assert_eq!(engine.locks().stats().held, 0, "{what}");
         }
     }
+}
+
+/// Its head came before it was cut, and so did the status that it would have had.
+#[tokio::test(start_paused = true)]
+async fn under_refuse_a_stream_of_grpc_that_was_cut_never_runs_again() {
+    const ABORTED: &str = "10";
+    let (runs, locks) = (Runs::default(), LockClient::memory());
+    let (engine, _) = engine();
+    let app = runs.shop(refusing(&engine), {
+        let inner = Runs::default();
+        move |_| {
+            let (locks, inner) = (locks.clone(), inner.clone());
+            let work = async move {
+                let code = if locked(locks, inner).await.is_ok() { "0" } else { ABORTED };
+                let status =
+                    (HeaderName::from_static("grpc-status"), HeaderValue::from_static(code));
+                stream::iter([Ok::<_, Infallible>(Frame::<Bytes>::trailers(
+                    [status].into_iter().collect(),
+                ))])
+            };
+            Body::new(StreamBody::new(work.flatten_stream()))
+        }
+    });
+    let first = app.clone().oneshot(order("k")).await.unwrap().into_body();
+    assert_eq!(first.collect().await.unwrap().trailers().unwrap()["grpc-status"], ABORTED);
+    settle().await;
+    let retry = send(&app, order("k")).await;
+    assert_eq!(retry.code(), "idempotency_outcome_unknown", "{retry:?}");
+    assert_eq!(runs.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
