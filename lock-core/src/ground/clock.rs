@@ -27,12 +27,13 @@ use super::suspended;
 /// The time by this process's own clock.
 pub(crate) fn now() -> Instant {
     let running = tokio::time::Instant::now().into_std();
-    running.plus(suspended::so_far(running))
+    // Most machines never are, and all that is done reads the clock.
+    suspended::so_far(running).map_or(running, |suspended| running.plus(suspended))
 }
 
 /// An instant of this clock for Tokio's timers.
 pub(crate) fn timer(at: Instant) -> tokio::time::Instant {
-    at.checked_sub(suspended::known()).unwrap_or(at).into()
+    suspended::known().and_then(|suspended| at.checked_sub(suspended)).unwrap_or(at).into()
 }
 
 /// A timer that is due at an instant of this clock.

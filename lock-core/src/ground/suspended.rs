@@ -30,8 +30,8 @@ static SUSPENDED_NANOS: AtomicU64 = AtomicU64::new(0);
 /// The time that a test has added.
 static PRETENDED_NANOS: AtomicU64 = AtomicU64::new(0);
 
-/// The time to add to the monotonic clock, which says `now`.
-pub(super) fn so_far(now: Instant) -> Duration {
+/// The time to add to the monotonic clock, which says `now`; `None` of none.
+pub(super) fn so_far(now: Instant) -> Option<Duration> {
     let begin = BEGIN.get_or_init(|| {
         // The least of several readings, as this thread may be stopped in the middle of one.
         let apart = (0..4).map(|_| apart().1).min().unwrap_or_default();
@@ -49,9 +49,10 @@ pub(super) fn so_far(now: Instant) -> Duration {
     known()
 }
 
-/// The time that the last look has found.
-pub(super) fn known() -> Duration {
-    Duration::from_nanos(SUSPENDED_NANOS.load(Relaxed))
+/// The time that the last look has found, if any.
+pub(super) fn known() -> Option<Duration> {
+    let nanos = SUSPENDED_NANOS.load(Relaxed);
+    (nanos > 0).then(|| Duration::from_nanos(nanos))
 }
 
 /// Has the whole process go on as if the machine had been suspended for so long.
