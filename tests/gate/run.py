@@ -178,6 +178,10 @@ class Outcome:
     def is_good(self):
         return self.status == 0 and not self.ended
 
+    def passed(self, test):
+        """Whether this one of its tests did; those that a test runs in processes of their own are told beside it."""
+        return (test, "ok") in DONE.findall(self.output)
+
 
 def main():
     arguments = parse()
@@ -520,7 +524,7 @@ def verdict(run, suite, failure, verdicts):
     else:
         say(f"once more, alone: {name}")
         again = run.again(suite, test)
-        if again.is_good() and again.counts()[0] == 1:
+        if again.is_good() and again.passed(test):
             is_stalled = stood_still_ms(said) >= STOOD_STILL_MS_MIN
             passed = verdicts.stalled if is_stalled else verdicts.unsteady
             passed.append(f"{name}\n{said}\n-- alone:\n{again.output}")

@@ -8,7 +8,7 @@
 //! more than the time that has passed. On an idle machine it stays near zero.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use std::{fs, mem, panic, thread};
 
@@ -35,7 +35,14 @@ const TOLD_NS: u64 = 75_000_000_000;
 const CHANGES_MAX: usize = 16_384;
 
 static METER: LazyLock<Mutex<Meter>> = LazyLock::new(|| {
+    let (begun, has_begun) = mpsc::channel();
+    let watch = move || {
+        let _ = begun.send(());
+        watch();
+    };
     thread::Builder::new().name("stalls".to_owned()).spawn(watch).expect("a thread");
+    // What it takes to start it may not be had any more in a moment, and it would abort the process.
+    has_begun.recv().expect("it begins");
     tell_panics();
     let now_ns = now_ns();
     Mutex::new(Meter { looked_ns: now_ns, asked_ns: now_ns, ..Meter::default() })

@@ -16,6 +16,9 @@ use crate::token::FencingToken;
 /// Long enough for whatever a property does in between.
 pub(super) const LONG: Duration = Duration::from_secs(600);
 
+/// How often in a row a claim may go without an answer, the last of which fails.
+const ASKED_MAX: u32 = 3;
+
 pub(super) fn token(value: u64) -> FencingToken {
     FencingToken::from_stored(value)
 }
@@ -75,9 +78,16 @@ impl Process {
         self.store.peek(self.id, self.fingerprint).await.expect("a peek is answered")
     }
 
+    /// A store that does not answer in time is asked again, as the engine does: under the same token
+    /// that is the same claim.
     pub(super) async fn claim(&self, value: u64) -> Claimed {
-        let record = self.record(value);
-        self.store.claim(self.id, &record).await.expect("a claim is answered")
+        let (record, mut asked) = (self.record(value), 1);
+        loop {
+            match self.store.claim(self.id, &record).await {
+                Err(fault) if fault.is_transient() && asked < ASKED_MAX => asked += 1,
+                answer => return answer.expect("a claim is answered"),
+            }
+        }
     }
 
     pub(super) fn record(&self, value: u64) -> ClaimRecord {
