@@ -140,12 +140,24 @@ async fn suffer<T>(
 pub(super) struct Fake {
     server: Arc<Server>,
     schema: Schema,
+    hearing: Hearing,
 }
 
 impl Fake {
+    /// One that others tell what they write.
     pub(super) fn of(server: &Arc<Server>) -> Self {
+        Self::hearing(server, Hearing::Told)
+    }
+
+    /// One that looks when the test says so.
+    pub(super) fn looking(server: &Arc<Server>) -> Self {
+        let never = Duration::from_secs(3_600);
+        Self::hearing(server, Hearing::Looks { waiting: never, holding: never })
+    }
+
+    fn hearing(server: &Arc<Server>, hearing: Hearing) -> Self {
         let schema = Schema::new(TableName::default(), |_, _| Vec::new());
-        Self { server: server.clone(), schema }
+        Self { server: server.clone(), schema, hearing }
     }
 }
 
@@ -157,7 +169,7 @@ impl Dialect for Fake {
     }
 
     fn hearing(&self) -> Hearing {
-        Hearing::Told
+        self.hearing
     }
 
     fn tells(&self) -> bool {

@@ -82,7 +82,7 @@ async fn attempt_by(
     Ok(store.attempt(ask, place(claim), manner, true, by).await?.0)
 }
 
-async fn attempt(store: Arc<Store<Fake>>, claim: u128) -> Result<Attempt, Fault> {
+pub(super) async fn attempt(store: Arc<Store<Fake>>, claim: u128) -> Result<Attempt, Fault> {
     attempt_by(store, claim, Manner::Queues, soon()).await
 }
 
