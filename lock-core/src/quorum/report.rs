@@ -21,7 +21,7 @@ type Answer = Result<Inspection, Fault>;
 
 pub(super) async fn inspect<B: Backend>(members: &Members<B>, key: &Key) -> Answer {
     let answers = join_all(members.all.iter().map(|member| member.inspect(key))).await;
-    let majority = answers.len() / 2 + 1;
+    let majority = majority_of(members);
     let seen = of_majority(&answers)?;
     let holder = holder(&seen, majority);
     let claim = holder.as_ref().map(|holder| holder.claim.as_str());
@@ -41,41 +41,47 @@ pub(super) async fn list<B: Backend>(
     Ok(KeyList::new(keys, max, lists.iter().all(|list| list.is_whole)))
 }
 
-/// The answers of the members, of whom a majority must.
-fn of_majority<A>(answers: &[Result<A, Fault>]) -> Result<Vec<&A>, Fault> {
-    let answered: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().ok()).collect();
-    let faults = answers.iter().filter_map(|answer| answer.as_ref().err());
-    if answered.len() > answers.len() - answered.len() {
+/// The answers of the members, of whom a majority must. Asking again is of no use only if those that
+/// will never answer are too many by themselves.
+fn of_majority<'a, A>(
+    answers: impl IntoIterator<Item = &'a Result<A, Fault>>,
+) -> Result<Vec<&'a A>, Fault> {
+    let (mut answered, mut passing, mut lasting) = (Vec::new(), Vec::new(), Vec::new());
+    for answer in answers {
+        match answer {
+            Ok(answer) => answered.push(answer),
+            Err(fault) if fault.is_transient() => passing.push(fault),
+            Err(fault) => lasting.push(fault),
+        }
+    }
+    let down = passing.len() + lasting.len();
+    if answered.len() > down {
         return Ok(answered);
     }
-    Err(too_few(answers.len(), faults))
-}
-
-/// Why too few of the members have answered. Asking again is of no use only if those that will
-/// never answer are too many by themselves.
-fn too_few<'a>(members: usize, faults: impl Iterator<Item = &'a Fault>) -> Fault {
-    let (passing, lasting): (Vec<_>, Vec<_>) = faults.partition(|fault| fault.is_transient());
-    let down = passing.len() + lasting.len();
+    let members = answered.len() + down;
     let is_lasting = lasting.len() >= members - members / 2;
-    let mut why = if is_lasting { lasting } else { passing };
-    let why = why.pop();
+    let why = if is_lasting { lasting } else { passing }.pop();
     let kind = why.map_or(FaultKind::Transient, Fault::kind);
     let why = why.map(|fault| format!(", one says: {fault}")).unwrap_or_default();
     let what = format!("{down} of the {members} members of the quorum do not answer{why}");
-    Fault::new(kind, what)
+    Err(Fault::new(kind, what))
+}
+
+fn majority_of<B>(members: &Members<B>) -> usize {
+    members.all.len() / 2 + 1
 }
 
 /// Takes it from the one who holds it at a majority, and from all where nobody does. `true` if
 /// there was one.
 ///
 /// What another has of it at other members stays: it may be the next one's, who counts on it. The
-/// first majority that has the same holder begins: a member that hangs keeps nobody in the key.
+/// first majority that has the same holder begins: a member that hangs keeps nobody in the key. Where
+/// too few answer to tell, nothing is taken.
 pub(super) async fn force_release<B: Backend>(
     members: &Members<B>,
     key: &Key,
 ) -> Result<bool, Fault> {
-    let count = members.all.len();
-    let majority = count / 2 + 1;
+    let majority = majority_of(members);
     let looks = members.all.iter().map(|member| Box::pin(maybe_done(member.inspect(key))));
     let mut looks: Vec<_> = looks.collect();
     let found = poll_fn(|cx| {
@@ -83,14 +89,13 @@ pub(super) async fn force_release<B: Backend>(
         for look in &mut looks {
             all &= look.as_mut().poll(cx).is_ready();
         }
-        let seen = looks.iter_mut().filter_map(|look| look.as_mut().output_mut());
-        let seen: Vec<_> = seen.filter_map(|seen| seen.as_ref().ok()).collect();
-        match holder(&seen, majority) {
-            None if !all => Poll::Pending,
+        let answers = looks.iter_mut().filter_map(|look| look.as_mut().output_mut());
+        match of_majority(answers.map(|answer| &*answer)).map(|seen| holder(&seen, majority)) {
+            Ok(None) | Err(_) if !all => Poll::Pending,
             found => Poll::Ready(found),
         }
     })
-    .await;
+    .await?;
     let takes = members.all.iter().zip(&mut looks).map(async |(member, look)| {
         look.as_mut().await;
         let seen = look.as_mut().take_output().unwrap_or_else(|| unreachable!("it was awaited"))?;

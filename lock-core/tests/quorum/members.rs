@@ -90,6 +90,19 @@ async fn a_member_that_hangs_keeps_nobody_in_the_key() {
     stage.assert_clean();
 }
 
+/// It may be of a holder who has its majority at those that do not answer.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_taken_away_where_too_few_say_who_holds_it() {
+    for act in [DOWN, Act::Lost] {
+        let stage = Stage::of(3);
+        let guard = stage.locks.lock("k").options(short()).await.unwrap();
+        stage.scripts[1..].iter().for_each(|script| script.always(Verb::Inspect, act));
+        assert!(stage.locks.force_release("k").await.is_err(), "{act:?}");
+        assert!(stage.stores.iter().all(|store| store.keys() == 1), "{act:?}");
+        assert!(guard.is_held(), "{act:?}");
+    }
+}
+
 /// One of the two that granted it is enough: the other is no majority.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_a_majority_has_no_more_was_taken_away() {
