@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 use tokio::sync::{Notify, watch};
 
-use super::row::{self, Row};
+use super::row::Row;
 use crate::backend::ClaimId;
 use crate::ground::{Plus as _, clock, lock};
 use crate::key::Key;
@@ -73,8 +73,6 @@ struct Listeners {
     /// When the key had another holder, or the first began to listen. Those who wait write the row
     /// now and then as well, which says nothing of it.
     changed_hands: Instant,
-    /// The last version that was not read, as others said all of it that there was to know.
-    skipped: i64,
     /// When to look at this key next, where each is looked at by itself.
     look_at: Instant,
 }
@@ -129,14 +127,6 @@ impl Listener {
     #[cfg(feature = "postgres")]
     fn is_concerned(&self, holder: Option<ClaimId>) -> bool {
         self.why != Why::Waits || holder.is_none_or(|holder| holder == self.claim)
-    }
-
-    /// Whether it is told by this row that it holds the key, for all that the columns say.
-    fn may_hold_by(&self, row: Option<&Row>) -> bool {
-        row.is_some_and(|row| match row.only_holder() {
-            Some(holder) => row::claim(holder) == Ok(self.claim),
-            None => row.holder.is_some(),
-        })
     }
 }
 
@@ -245,7 +235,7 @@ impl Changes {
             // The first look is soon, by whoever reads or by its pace.
             let changed_hands = clock::now();
             let look_at = changed_hands.plus(PLACE_MOST);
-            Listeners { last, claims: SmallVec::new(), changed_hands, skipped: 0, look_at }
+            Listeners { last, claims: SmallVec::new(), changed_hands, look_at }
         });
         listeners.claims.push(Listener { claim, why });
         listeners.hurry(hearing, all);
@@ -271,26 +261,16 @@ impl Changes {
         })
     }
 
-    /// Others say that they have written the row of this key, in which version, and which claim holds it
-    /// alone. That says all that there is to those who wait behind it, and so the row is not read for
-    /// them. One that has left the line unawares finds out by its recheck.
+    /// Others say that they have written the row of this key, and which claim holds it alone. That says
+    /// all that there is to those who wait behind it, and so the row is not read for them. One that has
+    /// left the line unawares finds out by its recheck.
     #[cfg(feature = "postgres")]
-    pub(super) fn unread(&self, key: &str, version: i64, holder: Option<ClaimId>) {
+    pub(super) fn unread(&self, key: &str, holder: Option<ClaimId>) {
         // Most of what is said is for other processes.
         let Ok(key) = Key::from_encoded(key) else { return };
-        let is_unread = lock(&self.keys).get_mut(&key).is_some_and(|listeners| {
-            let last = match &*listeners.last.borrow() {
-                Last::Row(last) => Some(last.clone()),
-                Last::Unseen | Last::Gone => None,
-            };
-            let last = last.as_ref().map(|last| &last.row);
-            let concerns = |one: &Listener| one.is_concerned(holder) || one.may_hold_by(last);
-            let is_unread = listeners.claims.iter().any(concerns);
-            if !is_unread {
-                listeners.skipped = listeners.skipped.max(version);
-            }
-            is_unread
-        });
+        let is_unread = lock(&self.keys)
+            .get(&key)
+            .is_some_and(|listeners| listeners.claims.iter().any(|one| one.is_concerned(holder)));
         if is_unread {
             lock(&self.unread).add(&key);
             self.stirred.notify_one();
@@ -314,9 +294,6 @@ impl Changes {
         let mut keys = lock(&self.keys);
         let all = keys.len();
         let Some(listeners) = keys.get_mut(key) else { return };
-        // One that is granted the key by it has to hear what became of the key since.
-        let is_behind = sight.row.version < listeners.skipped
-            && listeners.claims.iter().any(|one| one.may_hold_by(Some(&sight.row)));
         let mut changed_hands = false;
         let is_told = listeners.last.send_if_modified(|last| {
             let is_news = match last {
@@ -336,11 +313,6 @@ impl Changes {
                 listeners.changed_hands = clock::now();
             }
             listeners.hurry(hearing, all);
-        }
-        drop(keys);
-        if is_told && is_behind {
-            lock(&self.unread).add(key);
-            self.stirred.notify_one();
         }
     }
 
@@ -665,15 +637,15 @@ mod tests {
         assert_eq!((changes.take_unread(), changes.look_at(clock::now())), (Unread::All, None));
         // A claim that has asked nothing yet has missed nothing.
         drop(changes.listen(&Key::new("other").unwrap(), claim(2), Why::Waits, false));
-        changes.unread("other", 9, None);
+        changes.unread("other", None);
         assert_eq!(changes.take_unread(), Unread::Nothing);
-        changes.unread("k", 9, None);
-        changes.unread("k", 9, None);
+        changes.unread("k", None);
+        changes.unread("k", None);
         assert_eq!(changes.take_unread(), Unread::Some(HashSet::from([key])));
         // The word names the key as rows have it.
         let spaced = Key::new("a b").unwrap();
         let other = changes.listen(&spaced, claim(3), Why::Waits, false);
-        changes.unread(spaced.as_str(), 9, None);
+        changes.unread(spaced.as_str(), None);
         assert_eq!(changes.take_unread(), Unread::Some(HashSet::from([spaced])));
         drop((ear, other));
     }
@@ -684,34 +656,22 @@ mod tests {
     fn a_row_is_read_by_those_whom_its_holder_concerns() {
         let (changes, key) = changes();
         let mut waits = changes.listen(&key, claim(1), Why::Asks, false);
-        let is_unread = || changes.take_unread() != Unread::Nothing;
-        let reads = |version: i64, holder: Option<u128>| {
-            changes.unread("k", version, holder.map(claim));
-            is_unread()
+        let reads = |holder: Option<u128>| {
+            changes.unread("k", holder.map(claim));
+            changes.take_unread() != Unread::Nothing
         };
-        let tells = |version: i64, holder: u128| {
-            let holder = Some(claim(holder).to_string());
-            tell(&changes, &key, Row { holder, ..row(version) });
-            is_unread()
-        };
-        assert!(reads(1, Some(2)), "it may have been granted the key before");
+        assert!(reads(Some(2)), "it may have been granted the key before");
         waits.turns_to(Why::Waits);
-        assert!(!reads(2, Some(2)), "it is another's");
-        assert!(reads(3, Some(1)), "it is granted");
-        assert!(reads(3, None), "it is free, or many hold it");
+        assert!(!reads(Some(2)), "it is another's");
+        assert!(reads(Some(1)), "it is granted");
+        assert!(reads(None), "it is free, or many hold it");
         for why in [Why::Holds, Why::Follows] {
             let ear = changes.listen(&key, claim(3), why, false);
-            assert!(reads(4, Some(3)) && reads(4, Some(2)), "{why:?}: it is wanted, or lost");
+            assert!(reads(Some(3)) && reads(Some(2)), "{why:?}: it is wanted, or lost");
             drop(ear);
         }
-        assert!(!tells(5, 2) && !reads(6, Some(3)), "nor was it its own");
-        assert!(!tells(7, 1) && reads(8, Some(3)), "it was taken away");
-        // It is granted the key, and has lost it before it is told.
-        assert!(!tells(9, 3) && reads(10, Some(1)) && !reads(11, Some(3)));
-        assert!(tells(10, 1), "what came behind it was skipped");
-        assert!(!tells(11, 3));
         drop(waits);
-        assert!(!reads(12, None));
+        assert!(!reads(None));
     }
 
     #[tokio::test(start_paused = true)]

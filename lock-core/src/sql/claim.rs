@@ -130,6 +130,10 @@ impl<D: Dialect> LeaseClaim<D> {
     /// with those of its own process. In strict order on PostgreSQL they had several turns in a row so.
     fn told_grant(&mut self) -> Option<Grant> {
         let sight = self.granted.take()?;
+        // Once others say what they write, each word concerns it.
+        if let Some(ear) = &mut self.ear {
+            ear.turns_to(Why::Asks);
+        }
         if self.store.changes.hearing() == Hearing::Told {
             return None;
         }

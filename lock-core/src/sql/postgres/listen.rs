@@ -1,9 +1,9 @@
 //! Hearing from other processes: one connection of the store's own, on one channel of the table.
 //!
-//! A word names a key, who says it, the version of the row, and the claim that holds the key, where
-//! it is one: whoever listens to the key reads its row, unless that says it all. Words that are said
-//! while the connection is away are lost, so all rows are read when it is back, and the store looks
-//! by itself meanwhile.
+//! A word names a key, who says it, and the claim that holds the key, where it is one: whoever
+//! listens to the key reads its row, unless that says it all. Words that are said while the
+//! connection is away are lost, so all rows are read when it is back, and the store looks by itself
+//! meanwhile.
 //!
 //! `LISTEN` says nothing of whether words arrive: behind a pooler that gives each transaction
 //! another connection it succeeds, and nothing comes. So the first word is one of our own.
@@ -64,7 +64,7 @@ impl Name {
 
     /// The word that is said of a key whose row is this one now.
     pub(super) fn word(&self, key: &Key, row: &Row) -> String {
-        format!("{} {} {} {key}", self.own, row.version, row.only_holder().unwrap_or(NOT_ONE))
+        format!("{} {} {key}", self.own, row.only_holder().unwrap_or(NOT_ONE))
     }
 
     /// A word that is of no key.
@@ -232,11 +232,10 @@ async fn is_there(home: &Home, listener: &mut PgListener) -> bool {
 
 fn hear(changes: &Changes, name: &Name, word: &PgNotification) {
     // A key may have spaces in it, the others have none.
-    let mut parts = word.payload().splitn(4, ' ');
-    if let (Some(who), Some(version), Some(holder), Some(key)) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
+    let mut parts = word.payload().splitn(3, ' ');
+    if let (Some(who), Some(holder), Some(key)) = (parts.next(), parts.next(), parts.next())
         && who != name.own.as_ref()
     {
-        changes.unread(key, version.parse().unwrap_or(i64::MAX), row::claim(holder).ok());
+        changes.unread(key, row::claim(holder).ok());
     }
 }
