@@ -31,7 +31,7 @@ const ASKED_MAX: u32 = 20;
 /// before that has taken.
 const TOLD_NS: u64 = 75_000_000_000;
 
-/// How many changes are remembered: those of the last minute at least.
+/// How many changes, and pieces, are remembered: those of the last minute at least.
 const CHANGES_MAX: usize = 16_384;
 
 static METER: LazyLock<Mutex<Meter>> = LazyLock::new(|| {
@@ -185,21 +185,15 @@ impl Meter {
         let late_ns = now_ns.saturating_sub(self.looked_ns + tick_ns);
         if late_ns > LATE_NS_MIN {
             self.add(now_ns, late_ns);
-            if self.pieces.len() == CHANGES_MAX {
-                self.pieces.pop_front();
-            }
-            self.pieces.push_back((now_ns, late_ns));
+            remember(&mut self.pieces, (now_ns, late_ns));
         }
         self.looked_ns = now_ns;
     }
 
     fn add(&mut self, now_ns: u64, stalled_ns: u64) {
         if stalled_ns > 0 {
-            if self.changes.len() == CHANGES_MAX {
-                self.changes.pop_front();
-            }
             self.total_ns += stalled_ns;
-            self.changes.push_back((now_ns, self.total_ns));
+            remember(&mut self.changes, (now_ns, self.total_ns));
         }
     }
 
@@ -216,6 +210,13 @@ impl Meter {
         let known = self.changes.partition_point(|(since_ns, _)| *since_ns <= at_ns);
         known.checked_sub(1).map_or(0, |last| self.changes[last].1)
     }
+}
+
+fn remember(changes: &mut VecDeque<(u64, u64)>, change: (u64, u64)) {
+    if changes.len() == CHANGES_MAX {
+        changes.pop_front();
+    }
+    changes.push_back(change);
 }
 
 /// The threads of a process, each with how long it has waited for a processor, in nanoseconds.

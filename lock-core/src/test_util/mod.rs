@@ -38,6 +38,7 @@
 // - `conformance`: the suite. `records`: that of record stores.
 // - `scripted`: a backend that answers as the test says. `cut`: futures that are dropped.
 
+mod answered;
 mod any;
 pub mod conformance;
 mod cut;

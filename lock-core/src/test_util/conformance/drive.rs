@@ -10,6 +10,7 @@ use crate::backend::{
 };
 use crate::ground::clock;
 use crate::key::Key;
+use crate::test_util::answered::answered;
 use crate::test_util::any::{AnyBackend, AnyClaim};
 use crate::test_util::scripted::{Script, Scripted};
 use crate::test_util::subject::Subject;
@@ -25,25 +26,8 @@ const LONG: Duration = Duration::from_secs(60);
 /// a paused clock from going on.
 const ATTEMPTS_MAX: u32 = 100_000;
 
-/// How often in a row a request may go without an answer, the last of which fails.
-const ASKED_MAX: u32 = 3;
-
 /// How often a condition is looked at.
 pub(super) const LOOK: Duration = Duration::from_millis(5);
-
-/// The answer to a question. A store that does not answer in time is asked again, as the engine does. A
-/// macro, as nobody can say of a closure that its future may be sent.
-macro_rules! answered {
-    ($what:expr, $ask:expr) => {{
-        let mut asked = 1;
-        loop {
-            match $ask.await {
-                Err(fault) if fault.is_transient() && asked < ASKED_MAX => asked += 1,
-                answer => break answer.unwrap_or_else(|fault| panic!("{}: {fault}", $what)),
-            }
-        }
-    }};
-}
 
 /// One property at work on one key.
 pub(super) struct Case<'a> {

@@ -11,13 +11,11 @@ use crate::ground::clock;
 use crate::idempotency::{
     ClaimRecord, Claimed, Fingerprint, Found, OnUnknown, Outcome, RecordId, RecordStore, Written,
 };
+use crate::test_util::answered::answered;
 use crate::token::FencingToken;
 
 /// Long enough for whatever a property does in between.
 pub(super) const LONG: Duration = Duration::from_secs(600);
-
-/// How often in a row a claim may go without an answer, the last of which fails.
-const ASKED_MAX: u32 = 3;
 
 pub(super) fn token(value: u64) -> FencingToken {
     FencingToken::from_stored(value)
@@ -78,16 +76,10 @@ impl Process {
         self.store.peek(self.id, self.fingerprint).await.expect("a peek is answered")
     }
 
-    /// A store that does not answer in time is asked again, as the engine does: under the same token
-    /// that is the same claim.
+    /// Under the same token it is the same claim, however often it is asked.
     pub(super) async fn claim(&self, value: u64) -> Claimed {
-        let (record, mut asked) = (self.record(value), 1);
-        loop {
-            match self.store.claim(self.id, &record).await {
-                Err(fault) if fault.is_transient() && asked < ASKED_MAX => asked += 1,
-                answer => return answer.expect("a claim is answered"),
-            }
-        }
+        let record = self.record(value);
+        answered!("a claim", self.store.claim(self.id, &record))
     }
 
     pub(super) fn record(&self, value: u64) -> ClaimRecord {
