@@ -29,3 +29,8 @@ pub(crate) use cohort::{
 pub(crate) use membership::{Act, Enrol, Identity, Membership, Standing};
 pub use reason::{BlockedBy, LossReason};
 pub(crate) use votes::{GRACE_MIN, Renewed, Ruling, Votes};
+
+/// How many of `members` are a majority: two such parts have one in common.
+pub(crate) fn majority_of(members: usize) -> usize {
+    members / 2 + 1
+}

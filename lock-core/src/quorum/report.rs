@@ -12,6 +12,7 @@ use super::membership::{MembershipState, Standing};
 use crate::backend::{Backend, Fault, FaultKind};
 use crate::ground::clock;
 use crate::key::Key;
+use crate::proto::majority_of;
 use crate::view::{Holder, Inspection, KeyList, MemberHealth, MemberState, Waiter};
 
 /// The digits of a claim's id that its places at members have in common.
@@ -21,7 +22,7 @@ type Answer = Result<Inspection, Fault>;
 
 pub(super) async fn inspect<B: Backend>(members: &Members<B>, key: &Key) -> Answer {
     let answers = join_all(members.all.iter().map(|member| member.inspect(key))).await;
-    let majority = majority_of(members);
+    let majority = majority_of(members.all.len());
     let seen = of_majority(&answers)?;
     let holder = holder(&seen, majority);
     let claim = holder.as_ref().map(|holder| holder.claim.as_str());
@@ -67,10 +68,6 @@ fn of_majority<'a, A>(
     Err(Fault::new(kind, what))
 }
 
-fn majority_of<B>(members: &Members<B>) -> usize {
-    members.all.len() / 2 + 1
-}
-
 /// Takes it from the one who holds it at a majority, and from all where nobody does. `true` if
 /// there was one.
 ///
@@ -81,7 +78,7 @@ pub(super) async fn force_release<B: Backend>(
     members: &Members<B>,
     key: &Key,
 ) -> Result<bool, Fault> {
-    let majority = majority_of(members);
+    let majority = majority_of(members.all.len());
     let looks = members.all.iter().map(|member| Box::pin(maybe_done(member.inspect(key))));
     let mut looks: Vec<_> = looks.collect();
     let found = poll_fn(|cx| {
@@ -90,9 +87,12 @@ pub(super) async fn force_release<B: Backend>(
             all &= look.as_mut().poll(cx).is_ready();
         }
         let answers = looks.iter_mut().filter_map(|look| look.as_mut().output_mut());
-        match of_majority(answers.map(|answer| &*answer)).map(|seen| holder(&seen, majority)) {
-            Ok(None) | Err(_) if !all => Poll::Pending,
-            found => Poll::Ready(found),
+        let answers: Vec<_> = answers.map(|answer| &*answer).collect();
+        let seen: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().ok()).collect();
+        match holder(&seen, majority) {
+            None if !all => Poll::Pending,
+            None => Poll::Ready(of_majority(answers).map(|_| None)),
+            found => Poll::Ready(Ok(found)),
         }
     })
     .await?;

@@ -36,6 +36,7 @@
 //
 // - `subject`: the store that the suite is run on. `any`: its backend without its type.
 // - `conformance`: the suite. `records`: that of record stores.
+// - `answered`: a store that is asked again where it says that its trouble passes.
 // - `scripted`: a backend that answers as the test says. `cut`: futures that are dropped.
 
 mod answered;

@@ -29,6 +29,7 @@ pub(crate) use standing::{Identity, Standing};
 
 use crate::backend::{Enrolment, Probe, SEEN_WITHIN};
 use crate::ground::Plus as _;
+use crate::proto::majority_of;
 
 /// Members that were founded so short a while ago may have companions that were not reached yet.
 const FOUNDING_WITHIN: Duration = Duration::from_secs(10);
@@ -123,7 +124,7 @@ impl Membership {
     }
 
     fn majority(&self) -> usize {
-        self.seats.len() / 2 + 1
+        majority_of(self.seats.len())
     }
 
     /// A member was seen to have an enrolment before.

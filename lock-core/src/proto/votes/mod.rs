@@ -24,6 +24,7 @@ use seat::{Part, Seat, Share, Standing};
 
 use crate::backend::{Attempt, Fault, FaultKind, Renewal};
 use crate::ground::Plus as _;
+use crate::proto::majority_of;
 use crate::token::TokenBlock;
 
 /// A member that has not answered when a majority has is waited for as long again, and for this
@@ -100,7 +101,7 @@ impl Votes {
     }
 
     pub(crate) fn majority(&self) -> usize {
-        self.seats.len() / 2 + 1
+        majority_of(self.seats.len())
     }
 
     /// The members to ask where the claim stands: those that pushed something. If none did, all

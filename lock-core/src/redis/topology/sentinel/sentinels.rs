@@ -18,6 +18,7 @@ use crate::backend::io::Home;
 use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
 use crate::ground::{Plus as _, clock, timeout};
+use crate::proto::majority_of;
 
 /// News older than this are asked for anew before anything is connected to.
 const FRESH_FOR: Duration = Duration::from_secs(3);
@@ -159,7 +160,7 @@ impl Sentinels {
     /// first answer alone does not do: a sentinel that is near and cut off names a former one.
     async fn ask_all(self: &Arc<Self>) -> Result<(), Fault> {
         let all: Vec<_> = self.known().watched.iter().map(|one| one.at.clone()).collect();
-        let (count, majority) = (all.len(), all.len() / 2 + 1);
+        let (count, majority) = (all.len(), majority_of(all.len()));
         let mut asked: FuturesUnordered<_> = all
             .into_iter()
             .map(|at| async move { (ask::once(&self.target, &at).await, at) })
