@@ -268,13 +268,18 @@ impl Changes {
     pub(super) fn unread(&self, key: &str, holder: Option<ClaimId>) {
         // Most of what is said is for other processes.
         let Ok(key) = Key::from_encoded(key) else { return };
-        let is_unread = lock(&self.keys)
-            .get(&key)
-            .is_some_and(|listeners| listeners.claims.iter().any(|one| one.is_concerned(holder)));
-        if is_unread {
+        if self.concerns(&key, holder) {
             lock(&self.unread).add(&key);
             self.stirred.notify_one();
         }
+    }
+
+    /// Whether a change that leaves a key so is one for somebody who listens to it.
+    #[cfg(feature = "postgres")]
+    pub(super) fn concerns(&self, key: &Key, holder: Option<ClaimId>) -> bool {
+        lock(&self.keys)
+            .get(key)
+            .is_some_and(|listeners| listeners.claims.iter().any(|one| one.is_concerned(holder)))
     }
 
     /// Any row may have been written by others.

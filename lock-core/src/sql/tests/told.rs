@@ -48,6 +48,16 @@ async fn a_claim_that_is_told_of_its_grant_does_not_ask_for_it() {
     }
 }
 
+/// It waits for nothing any more: a word that names another tells of its loss.
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn a_claim_that_was_told_of_its_grant_listens_to_each_word_from_then_on() {
+    let (_server, store, mut waits) = granted(Fake::looking, Some(C)).await;
+    assert_eq!(waits.changed().await, Change::Here);
+    grant(waits.attempt().await);
+    assert!(store.changes.concerns(&key(), Some(id(C))));
+}
+
 /// Others may be back in the line by then, and it is to know that it is wanted.
 #[tokio::test]
 async fn a_claim_asks_for_a_grant_that_was_told_at_once_or_that_nobody_else_wanted() {
