@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use axum::routing::post;
 use futures_util::future::join_all;
-use lock_core::idempotency::{CommitError, Idempotency, Tx, TxError};
+use lock_core::idempotency::{CommitError, Idempotency, Tx, TxError, TxSeat};
 use lock_core::sql::SqlRecords;
 use lock_tower::IdempotencyLayer;
 use sqlx::postgres::PgPoolOptions;
@@ -113,6 +113,35 @@ async fn a_commit_of_which_nothing_can_be_learned_is_unknown_and_a_retry_is_told
         assert_eq!(links.shop.payments().await, 1, "{action:?}");
         eventually("no lock is held", || links.once.locks().stats().keys == 0).await;
     }
+}
+
+/// The connection was another's inside of the transaction, whose writes were lost with its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_is_given_up_at_its_beginning_is_nobodys_later() {
+    let links = Links::new().await;
+    let pool = PgPoolOptions::new().max_connections(1).min_connections(1);
+    let options = links.shop.options().port(links.transactions.addr().port());
+    let pool = pool.connect_with(options).await.expect("a server");
+    let mut tx = Tx::of(&pool);
+    assert!(tx.take_seat(TxSeat::new()));
+    let begin = Match::verb("QUERY").containing("BEGIN");
+    let trap = links.transactions.trap(begin, Action::HoldReply);
+    {
+        let opening = tx.open();
+        tokio::select! {
+            biased;
+            opened = opening => panic!("{:?}", opened.map(drop)),
+            () = trap.sprung() => {}
+        }
+    }
+    drop(trap);
+    let pays = sqlx::query("INSERT INTO payments (amount) VALUES (5)");
+    within("a connection", pays.execute(&pool)).await.expect("a payment");
+    assert_eq!(links.shop.payments().await, 1, "it is seen by others");
+    // And another one is begun by the same `Tx`.
+    pay(within("a connection", tx.open()).await.expect("a transaction")).await;
+    within("its end", tx.roll_back()).await.expect("a rollback");
+    assert_eq!(links.shop.payments().await, 1);
 }
 
 async fn refuse(mut tx: Tx<Postgres>) -> Result<StatusCode, TxError> {

@@ -1,6 +1,7 @@
 //! The statements of a record that a database spells its own way.
 
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -73,10 +74,22 @@ pub trait RecordDialect: Runs {
     }
 
     /// Begins a transaction that is known to write.
+    ///
+    /// To its end, whoever drops this: sqlx counts a transaction once its beginning is answered. Before
+    /// that, a connection that was let go of would be back in the pool of the user with one open.
     #[doc(hidden)]
     fn begin(
         pool: &Pool<Self>,
-    ) -> impl Future<Output = Result<Transaction<'static, Self>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<Transaction<'static, Self>, sqlx::Error>> + Send {
+        let pool = pool.clone();
+        async move {
+            match tokio::spawn(async move { pool.begin().await }).await {
+                Ok(begun) => begun,
+                Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
+                Err(_) => Err(sqlx::Error::WorkerCrashed),
+            }
+        }
+    }
 
     /// The meaning of an error to who asked, and where the same statement may pass.
     #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! The dialect of MySQL and MariaDB of a record.
 
 use sqlx::mysql::MySqlPoolOptions;
-use sqlx::{MySql, MySqlPool, Transaction};
+use sqlx::{MySql, MySqlPool};
 
 use super::dialect::{CONNECTIONS_MAX, Passes, RecordDialect};
 use crate::backend::{ConnectError, Fault, StoreUrl};
@@ -53,10 +53,6 @@ impl RecordDialect for MySql {
 
     fn own_pool(pool: &MySqlPool) -> Result<MySqlPool, Fault> {
         Ok(pool_with(&MysqlConfig::of_pool(pool), CONNECTIONS_MAX))
-    }
-
-    async fn begin(pool: &MySqlPool) -> Result<Transaction<'static, Self>, sqlx::Error> {
-        pool.begin().await
     }
 
     fn fault_of(pool: &MySqlPool, table: &TableName, error: sqlx::Error) -> (Fault, Passes) {

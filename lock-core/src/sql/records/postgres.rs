@@ -1,7 +1,7 @@
 //! PostgreSQL's dialect of a record.
 
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{PgConnection, PgPool, Postgres};
 
 use super::columns::{COLUMNS, Columns};
 use super::dialect::{CONNECTIONS_MAX, Passes, RecordDialect};
@@ -81,10 +81,6 @@ impl RecordDialect for Postgres {
 
     fn own_pool(pool: &PgPool) -> Result<PgPool, Fault> {
         Ok(pool_with(&PostgresConfig::of_pool(pool), CONNECTIONS_MAX))
-    }
-
-    async fn begin(pool: &PgPool) -> Result<Transaction<'static, Self>, sqlx::Error> {
-        pool.begin().await
     }
 
     fn fault_of(pool: &PgPool, table: &TableName, error: sqlx::Error) -> (Fault, Passes) {

@@ -58,7 +58,8 @@ impl RecordDialect for Sqlite {
     }
 
     async fn begin(pool: &SqlitePool) -> Result<Transaction<'static, Self>, sqlx::Error> {
-        // One that began with a read would fail where others write, instead of waiting for them.
+        // One that began with a read would fail where others write, instead of waiting for them. It is
+        // counted where SQLite runs.
         pool.begin_with("BEGIN IMMEDIATE").await
     }
 
