@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use lock_core::LockClient;
 use lock_core::idempotency::{
-    Begun, CommitError, Execution, Fingerprint, Found, Idempotency, RecordStore as _,
+    Begun, CommitError, CompleteInError, Execution, Fingerprint, Found, Idempotency,
+    RecordStore as _,
 };
-use lock_core::sql::SqlRecords;
+use lock_core::sql::{InTransactionError, SqlRecords};
 use lock_core::test_util::{Cut, cut};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{Sqlite, Transaction};
@@ -53,6 +54,25 @@ pub(crate) async fn is_settled(shop: &Shop, once: &Idempotency, key: &str, happe
     assert_eq!(shop.payments().await, i64::from(happened), "the effect");
     let begun = within("another process", begin(&other, key)).await.expect("an answer");
     assert_eq!(matches!(begun, Begun::Replay(_)), happened, "{begun:?}");
+}
+
+/// SQLite ends it where a statement says `OR ROLLBACK`, and sqlx does not hear of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_is_not_completed_behind_a_transaction_that_sqlite_has_ended() {
+    let shop = Shop::new().await;
+    sqlx::query("INSERT INTO parents VALUES (1)").execute(&shop.pool).await.expect("a row");
+    let once = shop.process().await;
+    let execution = run(&once, "k").await;
+    let mut tx = shop.begin().await;
+    pay(&mut tx).await;
+    let again = sqlx::query("INSERT OR ROLLBACK INTO parents VALUES (1)").execute(&mut *tx).await;
+    assert!(again.is_err());
+    let error = execution.commit(tx, paid()).await.expect_err("it is over");
+    let CommitError::Complete(CompleteInError::Database { source, .. }) = &error else {
+        panic!("{error:?}");
+    };
+    assert!(matches!(source, InTransactionError::NoTransaction), "{error:?}");
+    is_settled(&shop, &once, "k", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

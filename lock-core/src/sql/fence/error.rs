@@ -45,8 +45,8 @@ pub enum FenceError {
     /// Nothing was sent.
     #[error(
         "`{resource}` is fenced in the transaction that writes it, and none is open on this \
-         connection: begin one with sqlx's `begin`, and check in it; a deadlock or a statement that \
-         defines a table may have ended it"
+         connection: begin one with sqlx's `begin`, and check in it; a deadlock, a statement that \
+         defines a table or one that says `OR ROLLBACK` may have ended it"
     )]
     NoTransaction {
         /// The resource that was to be written.

@@ -69,8 +69,8 @@ pub enum InTransactionError {
         #[source]
         source: sqlx::Error,
     },
-    /// The database has ended the transaction, as by a deadlock or by a statement that defines a
-    /// table. The writes since then are committed, statement for statement.
+    /// The database has ended the transaction, as by a deadlock, by a statement that defines a table, or
+    /// by one that says `OR ROLLBACK`. The writes since then are committed, statement for statement.
     #[error(
         "this transaction is over at the database, which ended it at an earlier statement: do it \
          again from its beginning"
