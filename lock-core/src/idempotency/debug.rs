@@ -5,6 +5,8 @@ use std::fmt::{Debug, Formatter, Result};
 use bytes::Bytes;
 
 use super::begun::Begun;
+#[cfg(feature = "idempotent")]
+use super::replay::Keep;
 use super::single_flight::End;
 use crate::records::{Claimed, Found, Outcome};
 
@@ -74,6 +76,18 @@ impl Debug for Outcome {
     }
 }
 
+#[cfg(feature = "idempotent")]
+impl Debug for Keep {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::Payload(bytes) => payload(f, "Payload", bytes),
+            Self::WithoutPayload => f.write_str("WithoutPayload"),
+            Self::Nothing => f.write_str("Nothing"),
+            Self::Unknown => f.write_str("Unknown"),
+        }
+    }
+}
+
 impl Debug for End {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
@@ -98,6 +112,8 @@ mod tests {
             format!("{:?}", Found::Done(answer.clone())),
             format!("{:?}", Claimed::Done(answer.clone())),
             format!("{:?}", Outcome::Payload(answer.clone())),
+            #[cfg(feature = "idempotent")]
+            format!("{:?}", Keep::Payload(answer.clone())),
             format!("{:?}", End::Done(answer)),
         ];
         for text in texts {

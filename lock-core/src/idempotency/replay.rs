@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
-use serde::ser::{self, Serialize};
+use serde::ser::Serialize;
+use serde_json::error::Category;
 
 use super::{BeginError, CompleteError, value_hash};
 use crate::error::LostError;
 use crate::key::KeyError;
 
-/// The decision about a value: to keep it, to keep that it has happened, or to keep nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The decision about a value: to keep it, to keep that it has happened, or to keep nothing. `Debug`
+/// shows how large it is, and nothing of it.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keep {
     /// This, for all later calls with the key.
@@ -64,8 +66,8 @@ where
     fn keep(&self) -> Keep {
         match self.as_ref().map(json_of) {
             Ok(Ok(json)) => Keep::Payload(json.into()),
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the value of an idempotent function can't be kept");
+            Ok(Err(reason)) => {
+                tracing::warn!(%reason, "the value of an idempotent function can't be kept");
                 Keep::WithoutPayload
             }
             Err(_) => Keep::Nothing,
@@ -74,7 +76,7 @@ where
 
     fn replay(payload: &[u8]) -> Self {
         serde_json::from_slice(payload)
-            .map_err(|error| E::from(IdempotencyError::Unreadable { reason: error.to_string() }))
+            .map_err(|error| E::from(IdempotencyError::Unreadable { reason: place_of(&error) }))
     }
 
     fn refuse(error: IdempotencyError) -> Self {
@@ -83,14 +85,23 @@ where
 }
 
 /// The value as JSON, if that brings it back.
-fn json_of<T: Serialize + DeserializeOwned>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
-    let json = serde_json::to_vec(value)?;
+fn json_of<T: Serialize + DeserializeOwned>(value: &T) -> Result<Vec<u8>, String> {
+    let json = serde_json::to_vec(value).map_err(|error| error.to_string())?;
     // A type may read another value out of it than it wrote, or none.
-    let back = serde_json::from_slice(&json)?;
+    let back = serde_json::from_slice(&json).map_err(|error| place_of(&error))?;
     match value_hash::are_same(value, &back) {
         Ok(true) => Ok(json),
-        Ok(false) => Err(ser::Error::custom("JSON brings it back as another value")),
-        Err(error) => Err(ser::Error::custom(error)),
+        Ok(false) => Err("JSON brings it back as another value".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Where a value cannot be read. The deserialiser's own words quote it, and callers were answered it.
+fn place_of(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    match error.classify() {
+        Category::Data => format!("it is of another type at line {line}, column {column}"),
+        _ => format!("it is no JSON at line {line}, column {column}"),
     }
 }
 
@@ -144,7 +155,7 @@ pub enum IdempotencyError {
     /// The value that was kept is none of the function's type: the type has changed since.
     #[error("the value that was kept can't be read: {reason}")]
     Unreadable {
-        /// The message of the deserialiser.
+        /// The place in its JSON, and nothing of what is there.
         reason: String,
     },
 }
@@ -157,7 +168,7 @@ impl IdempotencyError {
             Self::Begin(error) => error.is_retryable(),
             Self::InFlight { .. } | Self::Lost(_) | Self::Stale(_) => true,
             #[cfg(feature = "sql")]
-            Self::NotCommitted(_) => true,
+            Self::NotCommitted(error) => error.is_retryable(),
             Self::Key(_)
             | Self::Fingerprint { .. }
             | Self::Mismatch
@@ -259,9 +270,15 @@ mod tests {
         assert_eq!(replayed(json.clone()), Some(json));
     }
 
+    /// Which says where, and not what callers were answered.
     #[test]
     fn another_type_than_was_kept_is_an_error() {
-        let value = Outcome::<u8>::replay(b"\"text\"");
-        assert!(matches!(value, Err(IdempotencyError::Unreadable { .. })), "{value:?}");
+        for (kept, why) in [(&b"\"card 4242\""[..], "of another type"), (b"\"card 4242", "no JSON")]
+        {
+            let error = Outcome::<u8>::replay(kept).unwrap_err();
+            assert!(matches!(error, IdempotencyError::Unreadable { .. }), "{error:?}");
+            let texts = format!("{error} {error:?}");
+            assert!(texts.contains(why) && !texts.contains("4242"), "{texts}");
+        }
     }
 }

@@ -55,7 +55,11 @@ impl CompleteInError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         let Self::Database { source, .. } = self else { return false };
-        matches!(source, InTransactionError::Busy { .. } | InTransactionError::Ended { .. })
+        match source {
+            InTransactionError::Busy { .. } | InTransactionError::Ended { .. } => true,
+            InTransactionError::Database { source } => matches!(source, sqlx::Error::Io(_)),
+            _ => false,
+        }
     }
 }
 
@@ -124,6 +128,19 @@ impl CommitError {
         }
     }
 
+    /// Whether the same call may succeed later without a change by the caller: it runs, or is given
+    /// what another has kept. After [`Cut`](Self::Cut) `on_unknown` decides about it.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Complete(error) => error.is_stale() || error.is_retryable(),
+            Self::Record(CompleteError::Unavailable { fault, .. }) => fault.is_transient(),
+            Self::Record(CompleteError::Stale { .. }) => true,
+            Self::Kept { .. } => false,
+            Self::Cut { .. } | Self::NotCommitted { .. } | Self::Unknown { .. } => true,
+        }
+    }
+
     /// Whether it is not known what has happened.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
@@ -151,4 +168,38 @@ pub enum TxError {
     /// The database has not begun one.
     #[error("no transaction was begun: {0}")]
     Database(#[from] sqlx::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Fault, FaultKind};
+
+    #[test]
+    fn what_would_fail_again_is_not_to_be_tried_again() {
+        let (id, token) = (RecordId::from_bytes([7; 32]), FencingToken::new(1));
+        let not_taken = |source| CommitError::from(CompleteInError::Database { id, source });
+        let io = || sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into());
+        let other = || sqlx::Error::RowNotFound;
+        let record = |kind| CompleteError::Unavailable { id, fault: Fault::new(kind, "why") };
+        let stale_alone = CompleteError::Stale { id, token };
+        for (error, again) in [
+            (CompleteInError::Stale { id, token }.into(), true),
+            (CompleteInError::OtherStore { kept: "memory", transaction: "SQLite" }.into(), false),
+            (not_taken(InTransactionError::Busy { source: other() }), true),
+            (not_taken(InTransactionError::Ended { source: other() }), true),
+            (not_taken(InTransactionError::Database { source: io() }), true),
+            (not_taken(InTransactionError::Database { source: other() }), false),
+            (not_taken(InTransactionError::NoTransaction), false),
+            (CommitError::NotCommitted { id, source: other() }, true),
+            (CommitError::Unknown { id, source: io() }, true),
+            (CommitError::Cut { id }, true),
+            (CommitError::Kept { id }, false),
+            (stale_alone.into(), true),
+            (record(FaultKind::Transient).into(), true),
+            (record(FaultKind::Refused).into(), false),
+        ] {
+            assert_eq!(error.is_retryable(), again, "{error:?}");
+        }
+    }
 }
