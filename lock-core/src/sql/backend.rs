@@ -18,8 +18,8 @@ macro_rules! backend {
         pub struct $claim(LeaseClaim<$dialect>);
 
         impl $name {
-            /// Deletes the rows that nobody has used for `idle`, a hundred at a time, and says how
-            /// many. The store does so by itself every hour, for rows that are idle for an hour.
+            /// Deletes the rows that nobody has used for `idle`, looking at a hundred at a time, and
+            /// says how many. The store does so by itself every hour, for rows that are idle for an hour.
             /// Tokens go on to grow: a new row begins at the clock, and a row that is ahead of it
             /// stays.
             ///
@@ -32,7 +32,9 @@ macro_rules! backend {
             /// A sweep that has begun runs to its end.
             pub async fn sweep(&self, idle: Duration) -> Result<u64, Fault> {
                 let store = self.store.clone();
-                let task = self.store.home.spawn(async move { store.sweep(idle).await });
+                let task = self.store.home.spawn(async move {
+                    Store::sweep(Arc::downgrade(&store), idle).await
+                });
                 task.await.unwrap_or(Ok(0))
             }
         }

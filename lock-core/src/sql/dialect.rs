@@ -106,11 +106,25 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
     /// there can be no others. It is asked for only while the store looks.
     fn mark(&self, by: Instant) -> impl Future<Output = Result<Option<i64>, Fault>> + Send;
 
-    /// Deletes some rows that nobody has used for so long, and whose tokens the clock has passed;
-    /// how many.
-    fn sweep(&self, idle: Duration, by: Instant)
-    -> impl Future<Output = Result<u64, Fault>> + Send;
+    /// The name behind the next [`SWEEP_ROWS`] from this one on; `None` if there are no more.
+    fn behind(
+        &self,
+        from: &str,
+        by: Instant,
+    ) -> impl Future<Output = Result<Option<String>, Fault>> + Send;
+
+    /// Deletes the rows among these that nobody has used for so long, and whose tokens the clock has
+    /// passed; how many.
+    fn sweep(
+        &self,
+        within: &Within,
+        idle: Duration,
+        by: Instant,
+    ) -> impl Future<Output = Result<u64, Fault>> + Send;
 }
+
+/// How many rows one part of a sweep looks at.
+pub(super) const SWEEP_ROWS: i64 = 100;
 
 /// The names from one on, and before another.
 #[derive(Debug, Clone)]

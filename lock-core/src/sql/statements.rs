@@ -24,6 +24,9 @@ pub(super) struct Statements {
     pub(super) insert: Arc<str>,
     /// As [`insert`](Self::insert), and given the version of the row that it is put in place of.
     pub(super) update: Arc<str>,
-    /// Given the time in ms, and the most rows; those that it deletes are counted.
+    /// Given a name and how many rows there are before the one that it names, from there on.
+    pub(super) behind: Arc<str>,
+    /// Given the time in ms, the first name, and the one behind the last; the rows that it deletes are
+    /// counted.
     pub(super) sweep: Arc<str>,
 }

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinHandle;
+
 use super::changes::{Changes, Sight, Unread};
 use super::dialect::{Ask, Dialect, Polls, Taken, Within};
 use super::errands::Errands;
@@ -296,20 +298,27 @@ impl<D: Dialect> Store<D> {
         Ok(self.turn(&key, Asks::of(None, ask), by).await?.0)
     }
 
-    /// Deletes the rows that nobody has used for so long, some at a time; how many.
-    pub(super) async fn sweep(&self, idle: Duration) -> Result<u64, Fault> {
-        let mut all = 0;
-        loop {
-            let some = {
-                let _stays = self.errands.at_home();
-                self.dialect.sweep(idle, clock::now().plus(REQUEST)).await?
+    /// Deletes the rows that nobody has used for so long, from the first name to the last, for as long
+    /// as somebody has the store; how many. No statement looks at more than a part, as a table may have
+    /// millions that are in use.
+    pub(super) async fn sweep(store: Weak<Self>, idle: Duration) -> Result<u64, Fault> {
+        let (mut all, mut within) = (0, Within::of(None));
+        let end = within.before.clone();
+        while let Some(this) = store.upgrade() {
+            let next = {
+                let _stays = this.errands.at_home();
+                let next = this.dialect.behind(&within.from, clock::now().plus(REQUEST)).await?;
+                within.before = next.clone().unwrap_or_else(|| end.clone());
+                all += this.dialect.sweep(&within, idle, clock::now().plus(REQUEST)).await?;
+                next
             };
-            all += some;
-            if some == 0 {
-                return Ok(all);
-            }
-            self.home.sleep_until(clock::now().plus(SWEEP_PAUSE)).await;
+            let Some(next) = next else { break };
+            within.from = next;
+            let home = this.home.clone();
+            drop(this);
+            home.sleep_until(clock::now().plus(SWEEP_PAUSE)).await;
         }
+        Ok(all)
     }
 }
 
@@ -338,6 +347,7 @@ async fn tend<D: Dialect>(store: Weak<Store<D>>, home: Arc<Home>) {
     let Some(stirred) = store.upgrade().map(|store| store.changes.stirred()) else { return };
     let share = f64::from(clock::random_bits()) / f64::from(u32::MAX);
     let mut sweep_at = clock::now().plus(SWEEP_EVERY.mul_f64(0.5 + share));
+    let mut sweeping = None;
     let (mut looked, mut mark, mut failures) = (clock::now(), None, 0);
     loop {
         // Counted from the last look, so that those who begin to listen put none off.
@@ -356,8 +366,10 @@ async fn tend<D: Dialect>(store: Weak<Store<D>>, home: Arc<Home>) {
         if now >= sweep_at {
             // Rows that this sweep leaves are for the next one. It may take minutes, and nobody
             // waits for it.
-            let sweeping = store.clone();
-            drop(home.spawn(async move { sweeping.sweep(SWEEP_EVERY).await }));
+            if sweeping.as_ref().is_none_or(JoinHandle::is_finished) {
+                let sweep = Store::sweep(Arc::downgrade(&store), SWEEP_EVERY);
+                sweeping = Some(home.spawn(sweep));
+            }
             sweep_at = clock::now().plus(SWEEP_EVERY);
         }
         let looks = look_at.is_some_and(|at| now >= at);

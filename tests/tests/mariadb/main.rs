@@ -21,4 +21,6 @@ mod records;
 mod scenes;
 mod shop;
 mod support;
+#[path = "../sql_conformance/sweep.rs"]
+mod sweep;
 mod tls;

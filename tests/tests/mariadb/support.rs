@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lock_core::LockClient;
+pub(crate) use lock_core::sql::Mysql as Store;
 use sqlx::ConnectOptions;
 use sqlx::mysql::MySqlConnection;
 use tests::database::Shared;

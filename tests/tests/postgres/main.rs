@@ -16,4 +16,6 @@ mod processes;
 mod push;
 mod scenes;
 mod support;
+#[path = "../sql_conformance/sweep.rs"]
+mod sweep;
 mod tls;

@@ -1,7 +1,7 @@
 //! The file itself: deleted, replaced, and what is left of it.
 
 use lock_core::error::LossReason;
-use lock_core::sql::{DatabaseError, Sqlite};
+use lock_core::sql::DatabaseError;
 use tests::wait::{eventually, within};
 
 use crate::support::*;
@@ -65,33 +65,4 @@ async fn nothing_is_left_of_a_client_that_is_gone() {
     idle(&locks).await;
     drop(locks);
     eventually("the connection is closed", || files() == ["locks.db"]).await;
-}
-
-/// V2, V6: rows that nobody uses are swept, those in use stay, and tokens go on to grow.
-#[tokio::test]
-async fn a_sweep_deletes_what_is_idle_and_takes_no_token_back() {
-    let place = Place::new();
-    let store = Sqlite::connect(&place.new_url()).await.expect("a store");
-    let locks = lock_core::LockClient::with_backend(store.clone());
-    let held = locks.lock("held").await.expect("a free key");
-    let mut tokens = Vec::new();
-    for n in 0..250 {
-        let guard = locks.lock(format!("k:{n}")).await.expect("a free key");
-        tokens.push(guard.token());
-        guard.release().await.expect("a release");
-    }
-    assert_eq!(store.sweep(ms(60_000)).await.expect("a sweep"), 0, "they were just used");
-    // A row stays until the clock has passed its token.
-    let mut swept = 0;
-    while swept < 250 {
-        swept += store.sweep(ms(0)).await.expect("a sweep");
-    }
-    assert_eq!(swept, 250);
-    assert!(held.is_held());
-    for (n, before) in tokens.into_iter().enumerate() {
-        let guard = locks.lock(format!("k:{n}")).await.expect("a free key");
-        assert!(guard.token() > before);
-        guard.release().await.expect("a release");
-    }
-    held.release().await.expect("it was left alone");
 }

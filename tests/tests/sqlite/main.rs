@@ -13,3 +13,5 @@ mod operator;
 mod processes;
 mod scenes;
 mod support;
+#[path = "../sql_conformance/sweep.rs"]
+mod sweep;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use lock_core::LockClient;
+pub(crate) use lock_core::sql::Sqlite as Store;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;

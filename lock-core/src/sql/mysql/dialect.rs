@@ -14,15 +14,12 @@ use super::text::{Arg, Text};
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::Hearing;
-use crate::sql::dialect::{Ask, Dialect, Named, Seen, Taken, Within};
+use crate::sql::dialect::{Ask, Dialect, Named, SWEEP_ROWS, Seen, Taken, Within};
 use crate::sql::fault::odd;
 use crate::sql::read::Found;
 use crate::sql::remote::{Renewals, ServerClock, Twice};
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
-
-/// The most rows that one part of a sweep deletes.
-const SWEEP_ROWS_MAX: i64 = 100;
 
 /// Between two looks at a key: by whoever is first in its line, and by those who hold or follow.
 const LOOK_FIRST: Duration = Duration::from_millis(30);
@@ -201,10 +198,17 @@ impl Dialect for MysqlDialect {
         Ok(Some(self.looks.fetch_add(1, Ordering::Relaxed)))
     }
 
+    async fn behind(&self, from: &str, by: Instant) -> Result<Option<String>, Fault> {
+        let args = [Arg::Text(from.to_owned()), Arg::Whole(SWEEP_ROWS)];
+        let rows = self.rows(by, &self.texts.behind, &args).await?;
+        rows.first().map(|row| sqlx::Row::try_get(row, 0).map_err(odd)).transpose()
+    }
+
     /// Row by row, so that none is locked while another is waited for.
-    async fn sweep(&self, idle: Duration, by: Instant) -> Result<u64, Fault> {
+    async fn sweep(&self, within: &Within, idle: Duration, by: Instant) -> Result<u64, Fault> {
         let idle = ms(idle);
-        let args = [Arg::Whole(idle), Arg::Whole(SWEEP_ROWS_MAX)];
+        let [from, before] = [&within.from, &within.before].map(|name| Arg::Text(name.clone()));
+        let args = [Arg::Whole(idle), from, before];
         let mut gone = 0;
         for row in self.rows(by, &self.texts.idle, &args).await? {
             let key: String = sqlx::Row::try_get(&row, 0).map_err(odd)?;

@@ -165,7 +165,9 @@ pub(super) struct Statements {
     pub(super) insert: Text,
     /// As [`insert`](Self::insert), and the version of the row that it is put in place of.
     pub(super) update: Text,
-    /// Given the time in ms, and the most rows; answers keys.
+    /// Given a name and how many rows there are before the one that it names, from there on.
+    pub(super) behind: Text,
+    /// Given the time in ms, the first name, and the one behind the last; answers keys.
     pub(super) idle: Text,
     /// Given a key and the time in ms.
     pub(super) delete: Text,
@@ -232,9 +234,13 @@ impl Statements {
                 "UPDATE {table} SET version = $2, fence = $3, fences = $4, holder = $5, \
                  about = $6, until = $7, holders = $8, line = $9 WHERE name = $1 AND version = $10"
             )),
+            behind: Text::new(&format!(
+                "SELECT CONVERT(name USING utf8mb4) FROM {table} WHERE name >= $1 \
+                 ORDER BY name LIMIT 1 OFFSET $2"
+            )),
             idle: Text::new(&format!(
-                "SELECT CONVERT(name USING utf8mb4) FROM {table} \
-                 WHERE until < {now} - $1 AND fence < {ticks} ORDER BY name LIMIT $2"
+                "SELECT CONVERT(name USING utf8mb4) FROM {table} WHERE name >= $2 AND name < $3 \
+                 AND until < {now} - $1 AND fence < {ticks} ORDER BY name"
             )),
             delete: Text::new(&format!(
                 "DELETE FROM {table} WHERE name = $1 AND until < {now} - $2 AND fence < {ticks}"

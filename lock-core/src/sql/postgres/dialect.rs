@@ -15,16 +15,13 @@ use super::statements::{self, Telling};
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::{Changes, Hearing};
-use crate::sql::dialect::{Ask, Dialect, Named, Seen, Taken, Within};
+use crate::sql::dialect::{Ask, Dialect, Named, SWEEP_ROWS, Seen, Taken, Within};
 use crate::sql::fault::odd;
 use crate::sql::read::Found;
 use crate::sql::remote::{Renewals, ServerClock, Twice};
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
 use crate::sql::statements::Statements;
-
-/// The most rows that one statement of a sweep deletes.
-const SWEEP_ROWS_MAX: i64 = 100;
 
 /// The place of the time behind what a grant answers.
 const TIME: usize = 4;
@@ -215,8 +212,15 @@ impl Dialect for PostgresDialect {
         Ok(Some(self.looks.fetch_add(1, Ordering::Relaxed)))
     }
 
-    async fn sweep(&self, idle: Duration, by: Instant) -> Result<u64, Fault> {
-        let args = [Arg::Whole(ms(idle)), Arg::Whole(SWEEP_ROWS_MAX)];
+    async fn behind(&self, from: &str, by: Instant) -> Result<Option<String>, Fault> {
+        let args = [Arg::Text(from.to_owned()), Arg::Whole(SWEEP_ROWS)];
+        let rows = self.run(by, &self.texts.behind, &args, Twice::Same).await?;
+        rows.first().map(|row| sqlx::Row::try_get(row, 0).map_err(odd)).transpose()
+    }
+
+    async fn sweep(&self, within: &Within, idle: Duration, by: Instant) -> Result<u64, Fault> {
+        let [from, before] = [&within.from, &within.before].map(|name| Arg::Text(name.clone()));
+        let args = [Arg::Whole(ms(idle)), from, before];
         let rows = self.run(by, &self.texts.sweep, &args, Twice::Differs).await?;
         Ok(u64::try_from(rows.len()).unwrap_or(u64::MAX))
     }

@@ -206,11 +206,15 @@ pub(super) fn of(table: &str) -> Statements {
         .into(),
         insert: insert.into(),
         update: update.into(),
+        behind: format!(
+            "SELECT name FROM {table} WHERE name >= $1 ORDER BY name LIMIT 1 OFFSET $2"
+        )
+        .into(),
         sweep: format!(
             "DELETE FROM {table} WHERE name IN (SELECT l.name \
                  FROM {table} AS l, (SELECT {NOW} AS now) AS t \
-                 WHERE l.until < t.now - $1 AND l.fence < {ticks} \
-                 ORDER BY l.name LIMIT $2 FOR UPDATE OF l SKIP LOCKED) RETURNING name"
+                 WHERE l.name >= $2 AND l.name < $3 AND l.until < t.now - $1 AND l.fence < {ticks} \
+                 ORDER BY l.name FOR UPDATE OF l SKIP LOCKED) RETURNING name"
         )
         .into(),
     }

@@ -13,14 +13,11 @@ use super::statements;
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::Hearing;
-use crate::sql::dialect::{Ask, Dialect, Named, Polls, Seen, Taken, Within};
+use crate::sql::dialect::{Ask, Dialect, Named, Polls, SWEEP_ROWS, Seen, Taken, Within};
 use crate::sql::read::Found;
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
 use crate::sql::statements::Statements;
-
-/// The most rows that one statement of a sweep deletes.
-const SWEEP_ROWS_MAX: i64 = 100;
 
 /// Between two looks while somebody waits for a key, and while those who listen hold or follow.
 const LOOK_WAITING: Duration = Duration::from_millis(2);
@@ -179,9 +176,22 @@ impl Dialect for SqliteDialect {
         mark.await
     }
 
-    async fn sweep(&self, idle: Duration, by: Instant) -> Result<u64, Fault> {
+    async fn behind(&self, from: &str, by: Instant) -> Result<Option<String>, Fault> {
+        let name = self.link.run(by, |connection| {
+            let query =
+                sqlx::query(text(&self.texts.behind)).bind(from.to_owned()).bind(SWEEP_ROWS);
+            Box::pin(async move {
+                let row = query.fetch_optional(connection).await?;
+                row.map(|row| row.try_get(0)).transpose()
+            })
+        });
+        name.await
+    }
+
+    async fn sweep(&self, within: &Within, idle: Duration, by: Instant) -> Result<u64, Fault> {
         let gone = self.link.run(by, |connection| {
-            let query = sqlx::query(text(&self.texts.sweep)).bind(ms(idle)).bind(SWEEP_ROWS_MAX);
+            let query = sqlx::query(text(&self.texts.sweep)).bind(ms(idle));
+            let query = query.bind(within.from.clone()).bind(within.before.clone());
             Box::pin(async move { Ok(query.execute(connection).await?.rows_affected()) })
         });
         gone.await
@@ -318,7 +328,7 @@ mod tests {
         let all = |claim| Ask { tokens_max: 1 << 20, ..ask(claim, 60_000) };
         let earlier = dialect.take(&all(1), soon()).await.unwrap().unwrap().tokens;
         assert!(dialect.give_back(&all(1).key, all(1).claim, soon()).await.unwrap());
-        while dialect.sweep(Duration::ZERO, soon()).await.unwrap() == 0 {
+        while dialect.sweep(&Within::of(None), Duration::ZERO, soon()).await.unwrap() == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let (key, late) = (all(2).key, all(2).claim);

@@ -126,9 +126,13 @@ pub(super) fn of(schema: &Schema) -> Statements {
                  about = ?6, until = ?7, holders = ?8, line = ?9 WHERE name = ?1 AND version = ?10"
         )
         .into(),
+        behind: format!(
+            "SELECT name FROM {table} WHERE name >= ?1 ORDER BY name LIMIT 1 OFFSET ?2"
+        )
+        .into(),
         sweep: format!(
-            "DELETE FROM {table} WHERE name IN (SELECT name FROM {table} \
-                 WHERE until < {NOW} - ?1 AND fence < {ticks} ORDER BY name LIMIT ?2)"
+            "DELETE FROM {table} WHERE name >= ?2 AND name < ?3 \
+                 AND until < {NOW} - ?1 AND fence < {ticks}"
         )
         .into(),
     }

@@ -26,6 +26,8 @@ pub(super) struct Server {
     swaps: Mutex<Statements>,
     takes: AtomicUsize,
     told: AtomicUsize,
+    /// The stretches of names that were swept, each of which is told of one row.
+    swept: Mutex<Vec<(String, String)>>,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +105,10 @@ impl Server {
 
     pub(super) fn next_swap(&self, fate: Fate) {
         lock(&self.swaps).fates.push_back(fate);
+    }
+
+    pub(super) fn swept(&self) -> Vec<(String, String)> {
+        lock(&self.swept).clone()
     }
 
     /// Another process writes the row, and changes nothing that it says.
@@ -229,7 +235,13 @@ impl Dialect for Fake {
         Ok(None)
     }
 
-    async fn sweep(&self, _idle: Duration, _by: Instant) -> Result<u64, Fault> {
-        Ok(0)
+    async fn behind(&self, from: &str, _by: Instant) -> Result<Option<String>, Fault> {
+        let ends = ["b", "c"];
+        Ok(ends.into_iter().find(|end| *end > from).map(str::to_owned))
+    }
+
+    async fn sweep(&self, within: &Within, _idle: Duration, _by: Instant) -> Result<u64, Fault> {
+        lock(&self.server.swept).push((within.from.clone(), within.before.clone()));
+        Ok(1)
     }
 }

@@ -1,5 +1,6 @@
 //! The verbs over a database that does what a test says.
 
 mod fake;
+mod sweep;
 mod together;
 mod told;
