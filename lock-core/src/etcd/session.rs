@@ -67,9 +67,26 @@ impl Session {
     /// Opens a session, which somebody has to keep. To be called at home.
     pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Self>, Fault> {
         let until = clock::now().plus(OPEN_WITHIN);
-        let mut failures = 0;
         did_not_go_back(&links, until).await.map_err(Failure::into_fault)?;
-        let (lease, ttl, sent) = loop {
+        loop {
+            let session = Self::granted(&links, until).await?;
+            match session.raise(0, until).await {
+                Ok(_) => {
+                    let (lease, ttl) = (format!("{:x}", session.lease), session.ttl);
+                    tracing::debug!(lease, ?ttl, "etcd session");
+                    return Ok(session);
+                }
+                // The lease was over before it was known here, as on a busy machine.
+                Err(Failure::NoLease) if clock::now() < until => {}
+                Err(failure) => return Err(failure.into_fault()),
+            }
+        }
+    }
+
+    /// The session of a new lease, whose epoch is to be raised.
+    async fn granted(links: &Arc<Links>, until: Instant) -> Result<Arc<Self>, Fault> {
+        let mut failures = 0;
+        loop {
             let sent = clock::now();
             let bits = clock::random_u64() & LEASE_BITS | LEASE_FIRST;
             let id = i64::try_from(bits).unwrap_or(i64::MAX);
@@ -78,7 +95,7 @@ impl Session {
             match links.ask(GRANT, asked, Repeat::No, until).await {
                 Ok(LeaseResponse { ttl, .. }) => {
                     let ttl = Duration::from_secs(u64::try_from(ttl).unwrap_or(0));
-                    break (id, ttl, sent);
+                    return Ok(Self::of(links.clone(), id, ttl, sent));
                 }
                 // One that was given after all has no keys, and ends by itself.
                 Err(Failure::Unknown(_)) if clock::now() < until => {
@@ -87,11 +104,7 @@ impl Session {
                 }
                 Err(failure) => return Err(failure.into_fault()),
             }
-        };
-        let session = Self::of(links, lease, ttl, sent);
-        session.raise(0, until).await.map_err(Failure::into_fault)?;
-        tracing::debug!(lease = format!("{lease:x}"), ?ttl, "etcd session");
-        Ok(session)
+        }
     }
 
     /// The session of a lease that was asked for at `sent`.

@@ -99,6 +99,14 @@ impl EtcdServer {
         }
     }
 
+    /// All leases.
+    #[must_use]
+    pub fn leases(&self) -> Vec<i64> {
+        let answer = self.post("/v3/lease/leases", &json!({}), None);
+        let leases = answer["leases"].as_array().cloned().unwrap_or_default();
+        leases.iter().map(|lease| number(&lease["ID"])).collect()
+    }
+
     /// Ends a lease, and all keys with it.
     pub fn revoke(&self, lease: i64) {
         self.post("/v3/lease/revoke", &json!({ "ID": lease.to_string() }), None);

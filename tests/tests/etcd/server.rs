@@ -4,10 +4,31 @@ use lock_core::backend::FaultKind;
 use lock_core::error::ConnectError;
 use lock_core::{AcquireError, LockClient, LockOptions, Mode};
 use tests::etcd::{EtcdOptions, EtcdServer};
+use tests::proxy::{Action, Match, Proxy};
 use tests::said::everything;
 use tests::wait::{eventually, within};
 
 use crate::support::*;
+
+/// The lease of a session is over before its first use, as on a machine that stood still: another one
+/// is opened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_whose_lease_is_over_before_its_first_use_is_opened_anew() {
+    let server = EtcdServer::start();
+    let proxy = Proxy::etcd(server.addr());
+    let first = Match::verb("PUT").containing("{lock-sessions}/");
+    let trap = proxy.trap(first, Action::HoldRequest);
+    let url = format!("{}/p?session=5s", proxy.url());
+    let connecting = tokio::spawn(async move { LockClient::connect(&url).await });
+    trap.sprung().await;
+    let leases = server.leases();
+    assert_eq!(leases.len(), 1);
+    server.revoke(leases[0]);
+    trap.release();
+    let ours = within("a session", connecting).await.expect("no panic").expect("a session");
+    ours.lock("k").await.expect("a free key").release().await.expect("a release");
+    assert!(!server.leases().contains(&leases[0]));
+}
 
 /// F25, V2: what a waiter waits for is older than what the server remembers.
 #[tokio::test]
