@@ -7,6 +7,8 @@
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 
+use crate::wait::PATIENCE;
+
 /// One step at the server: compare the token, remember it, count the write.
 const WRITE: &str = r"
 local seen = tonumber(redis.call('HGET', KEYS[1], 'token') or '0')
@@ -38,7 +40,9 @@ impl std::fmt::Debug for FencedRegister {
 ///
 /// Cancel safe; a connection is closed.
 pub async fn patient(url: &str) -> redis::RedisResult<MultiplexedConnection> {
-    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(None);
     redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
 }
 

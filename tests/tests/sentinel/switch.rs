@@ -86,6 +86,7 @@ impl Load {
     async fn end(mut self, others: u64) {
         for worker in &mut self.workers {
             let reply = worker.reply_within(Duration::from_secs(120)).await.expect("an end");
+            reply.expect_success();
             let counts = reply.value.expect("counts");
             assert_eq!(counts["acquired"], 4 * ROUNDS, "{counts}");
             assert_eq!(counts["errors"], serde_json::json!({}), "{counts}");

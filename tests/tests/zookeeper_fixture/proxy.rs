@@ -205,10 +205,10 @@ async fn lost_pushes_are_the_notifications_of_watches_and_nothing_else() {
 async fn a_trap_for_a_ping_catches_one_and_one_for_anything_does_not() {
     let (_server, proxy, client) = behind_proxy().await;
     let any = proxy.trap(Match::any(), Action::HoldRequest);
-    let ping = proxy.trap(Match::verb("PING"), Action::SwallowReply);
+    let ping = proxy.trap(Match::verb("PING"), Action::HoldReply);
     ping.sprung().await;
     assert!(!any.has_sprung());
-    drop(any);
+    drop((any, ping));
     state(&client, SessionState::SyncConnected).await;
 }
 

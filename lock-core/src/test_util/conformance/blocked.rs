@@ -6,11 +6,12 @@ use std::pin::Pin;
 use std::sync::mpsc;
 use std::task::Poll;
 use std::thread;
+use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{sleep, timeout};
 
-use super::drive::{Asker, Case, Process};
+use super::drive::{Asker, Case, LOOK, Process};
 use crate::backend::{Attempt, Claim, Fault, Renewal};
 use crate::ground::{background, clock};
 use crate::test_util::subject::Subject;
@@ -55,7 +56,10 @@ pub async fn a_hold_goes_on_while_the_runtime_that_took_it_is_blocked(subject: &
         let conductor = threads.spawn(move || {
             let _here = background::enter();
             let (process, holder, next) = begun.recv().expect("a hold");
-            runtime().block_on(conduct(case, process, holder, next));
+            runtime().block_on(async {
+                conduct(case, process, holder, next).await;
+                rests(case.soon()).await;
+            });
         });
         let conducted = conductor.join();
         drop(gate);
@@ -100,12 +104,24 @@ async fn conduct(case: &Case<'_>, process: Process, mut holder: Asker, next: Beg
         answer => panic!("{what} came to {answer:?}"),
     }
     // It may be in doubt still.
-    drop(answered(case, "giving up", next.claim.withdraw()).await);
+    answered(case, "giving up", next.withdrawal()).await;
     answered(case, "a release", holder.releases()).await;
     rival.is_granted(case.soon()).await;
     rival.releases().await;
     case.is_free(&other).await;
     drop(process);
+}
+
+/// Waits for the tasks of this runtime, for so long at most: what a store ends behind an answer would
+/// end with the runtime, and be there for its lease.
+async fn rests(within: Duration) {
+    let runtime = Handle::current().metrics();
+    let rests = async {
+        while runtime.num_alive_tasks() > 0 {
+            sleep(LOOK).await;
+        }
+    };
+    drop(timeout(within, rests).await);
 }
 
 async fn answered<T>(case: &Case<'_>, what: &str, verb: impl Future<Output = T>) -> T {
