@@ -28,15 +28,25 @@ fn engine(locks: &LockClient, gate: Gate) -> Idempotency {
     Idempotency::new("tests", locks.clone(), gate).with_secret(SECRET)
 }
 
-/// Commits behind the back of the execution, whose own commit then finds nothing to commit: an error
-/// of a transaction that is there. The answer of a commit may be lost that way too.
+/// Commits behind the back of the execution, and has its own commit fail: an error of a transaction
+/// that is there. The answer of a commit may be lost that way too.
 pub(crate) async fn committed_unheard(
     execution: &mut Execution,
     tx: &mut Transaction<'static, Sqlite>,
 ) {
     pay(tx).await;
     execution.complete_in(tx, paid()).await.expect("it is in flight");
-    sqlx::query("COMMIT").execute(&mut **tx).await.expect("a commit");
+    sqlx::raw_sql("COMMIT; BEGIN IMMEDIATE").execute(&mut **tx).await.expect("a commit");
+    fails_to_commit(tx).await;
+}
+
+/// Has the next commit be a rollback.
+async fn fails_to_commit(tx: &mut Transaction<'static, Sqlite>) {
+    let mut refused = false;
+    tx.lock_handle().await.expect("a handle").set_commit_hook(move || {
+        // Once: the connection goes back to its pool.
+        std::mem::replace(&mut refused, true)
+    });
 }
 
 /// A retry is told what is true, by one process and by all others.
@@ -94,11 +104,7 @@ async fn a_commit_that_a_hook_turns_into_a_rollback_is_none() {
     let execution = run(&once, "k").await;
     let mut tx = shop.begin().await;
     pay(&mut tx).await;
-    let mut refused = false;
-    tx.lock_handle().await.expect("a handle").set_commit_hook(move || {
-        // Once: the connection goes back to its pool.
-        std::mem::replace(&mut refused, true)
-    });
+    fails_to_commit(&mut tx).await;
     let error = execution.commit(tx, paid()).await.expect_err("it was rolled back");
     assert!(matches!(error, CommitError::NotCommitted { .. }), "{error:?}");
     assert_eq!((once.stats().completed, once.stats().aborted), (0, 1));
@@ -193,7 +199,7 @@ async fn a_commit_whose_record_has_lived_its_time_is_not_taken_for_none() {
     let mut tx = shop.begin().await;
     committed_unheard(&mut execution, &mut tx).await;
     tell.send(execution.id()).expect("somebody waits for it");
-    let error = execution.commit(tx, paid()).await.expect_err("its commit found nothing");
+    let error = execution.commit(tx, paid()).await.expect_err("its commit fails");
     assert!(error.is_unknown(), "it was committed, and this says: {error}");
     assert_eq!(shop.payments().await, 1);
 }

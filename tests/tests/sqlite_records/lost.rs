@@ -121,8 +121,9 @@ async fn a_commit_whose_connection_is_lost_is_looked_up() {
         } else {
             pay(&mut tx).await;
         }
-        // The record is completed by one command; that it was completed before is seen by two.
-        let state = Break::after(if happened { 2 } else { 1 });
+        // That the transaction is open is seen by one command. The record is completed by another; that
+        // it was completed before is seen by two.
+        let state = Break::after(if happened { 3 } else { 2 });
         let breaks = Breaks { state: state.clone(), current: OnceLock::new() };
         let commit = async {
             let span = tracing::info_span!("commit");
