@@ -510,7 +510,13 @@ impl Connection {
             let sending = pin!(send_each(&mut current.connection, &commands, within));
             self.in_term(current.term, sending).await
         };
-        answers.map_err(|failure| self.unserved(failure, current))
+        let number = current.number;
+        let answers = answers.map_err(|failure| self.unserved(failure, current))?;
+        // What is an error of one command here may be one of the connection.
+        if let Some(failure) = request::lasting(&answers) {
+            self.failed(number, &failure);
+        }
+        Ok(answers)
     }
 
     /// The connection, and how long an answer may take.

@@ -56,6 +56,20 @@ macro_rules! connection {
     };
 }
 
+/// Sends a request. A connection to a server that only reads is taken from the pool, which would give
+/// it out again for good: a replica answers a ping.
+macro_rules! send {
+    ($pool:expr, $connection:path, $request:expr) => {{
+        let connection = connection!($pool);
+        let answer = $request.send(&mut patient(&connection), request::REQUEST_WITHIN).await;
+        let sent = from_here((*connection).clone());
+        if answer.as_ref().is_err_and(is_read_only) {
+            drop(<$connection>::take(connection));
+        }
+        answer.map_err(|fault| Unserved { fault, sent: Some(sent) })
+    }};
+}
+
 impl RedisPool {
     pub(in crate::redis) fn is_of_cluster(&self) -> bool {
         matches!(self.0, Kind::Cluster(_))
@@ -63,31 +77,16 @@ impl RedisPool {
 
     /// Sends one request over a connection of the pool, which nobody else uses meanwhile.
     pub(in crate::redis) async fn send(&self, request: Request<'_>) -> Result<Value, Unserved> {
-        let within = request::REQUEST_WITHIN;
         match &self.0 {
-            Kind::Server(pool) => {
-                let connection = connection!(pool);
-                let answer = request.send(&mut patient(&connection), within).await;
-                answer.map_err(|fault| Unserved {
-                    fault,
-                    sent: Some(from_here((*connection).clone())),
-                })
-            }
-            Kind::Sentinel(pool) => {
-                let connection = connection!(pool);
-                let answer = request.send(&mut patient(&connection), within).await;
-                answer.map_err(|fault| Unserved {
-                    fault,
-                    sent: Some(from_here((*connection).clone())),
-                })
-            }
+            Kind::Server(pool) => send!(pool, deadpool_redis::Connection, request),
+            Kind::Sentinel(pool) => send!(pool, deadpool_redis::sentinel::Connection, request),
             Kind::Cluster(_) if request.replicas.is_some() => {
                 let what = "a grant through a pool of a cluster cannot wait for replicas";
                 Err(unsent(Fault::new(FaultKind::Refused, what)))
             }
             Kind::Cluster(pool) => {
                 let mut connection = connection!(pool);
-                let answer = request.send(&mut *connection, within).await;
+                let answer = request.send(&mut *connection, request::REQUEST_WITHIN).await;
                 // It stands for the connections to all nodes, and tells of none.
                 answer.map_err(|fault| Unserved { fault, sent: None })
             }
@@ -239,5 +238,41 @@ async fn send_all(
         Ok(Ok(answers)) => Value::Array(answers).extract_error().map_err(Failure::Server),
         Ok(Err(error)) => Err(Failure::Server(error)),
         Err(_) => Err(Failure::Other(fault::timed_out(within))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, OnceLock};
+    use std::thread::{self, ThreadId};
+
+    use deadpool_redis::{Config, Runtime};
+
+    use super::super::fake;
+    use super::*;
+
+    /// The next one may lead to another server, as where a name leads to the new primary.
+    #[tokio::test]
+    async fn a_connection_to_a_server_that_only_reads_does_not_go_back() {
+        let former = Arc::<OnceLock<ThreadId>>::default();
+        let port = fake::start(move |words| {
+            // Each connection has a thread, and the first leads to the former primary.
+            let here = thread::current().id();
+            match words {
+                ["SET", ..] if *former.get_or_init(|| here) == here => {
+                    Some("-READONLY You can't write against a read only replica.\r\n".into())
+                }
+                ["PING", said] => Some(format!("${}\r\n{said}\r\n", said.len())),
+                _ => Some("+OK\r\n".into()),
+            }
+        });
+        let config = Config::from_url(format!("redis://127.0.0.1:{port}"));
+        let pool = RedisPool::from(config.create_pool(Some(Runtime::Tokio1)).unwrap());
+        let mut command = redis::cmd("SET");
+        command.arg("k").arg("v");
+        let send = || pool.send(Request { command: &command, replicas: None });
+        assert!(send().await.is_err());
+        let answer = send().await;
+        assert!(answer.is_ok(), "{answer:?}");
     }
 }

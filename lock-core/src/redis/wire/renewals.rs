@@ -338,6 +338,9 @@ fn tell(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+    use std::thread::{self, ThreadId};
+
     use futures_util::future::join_all;
     use tokio::sync::watch;
 
@@ -423,6 +426,28 @@ mod tests {
             assert_eq!(answer.unwrap(), held);
         }
         assert_eq!(requests(&renewals), 1);
+    }
+
+    /// Another server may be at its address by now, as where a name leads to the new primary.
+    #[tokio::test]
+    async fn a_connection_to_a_server_that_only_reads_is_left() {
+        const READ_ONLY: &str = "-READONLY You can't write against a read only replica.\r\n";
+        for answer in [READ_ONLY.to_owned(), format!("*2\r\n:0\r\n{READ_ONLY}")] {
+            let former = Arc::<OnceLock<ThreadId>>::default();
+            let port = fake::start(move |words| {
+                // Each connection has a thread, and the first leads to the former primary.
+                let here = thread::current().id();
+                match words {
+                    ["EVALSHA", ..] if *former.get_or_init(|| here) == here => Some(answer.clone()),
+                    words => held(words),
+                }
+            });
+            let renewals = renewals(port, Shape::Whole);
+            let refused = renewals.renew(renew("k", REQUEST_WITHIN)).await;
+            assert!(refused.is_err(), "{refused:?}");
+            let held = renewals.renew(renew("k", REQUEST_WITHIN)).await;
+            assert!(matches!(held, Ok(Renewed::Held { .. })), "{held:?}");
+        }
     }
 
     #[tokio::test]

@@ -144,6 +144,17 @@ pub(in crate::redis) fn served(answer: Value) -> Result<Value, Failure> {
     }
 }
 
+/// An error among the answers of a batch, or in one of them, after which its connection is of no use.
+pub(super) fn lasting(answers: &[Value]) -> Option<Failure> {
+    answers.iter().find_map(|answer| match answer {
+        Value::ServerError(error) => {
+            Some(Failure::Server(error.clone().into())).filter(Failure::is_lasting)
+        }
+        Value::Array(answers) => lasting(answers),
+        _ => None,
+    })
+}
+
 /// Sends one command over one connection, within the time that a request has.
 pub(in crate::redis) async fn send(
     connection: &mut impl redis::aio::ConnectionLike,
