@@ -98,17 +98,26 @@ fn range(text: &str) -> Option<(u16, u16)> {
 /// The layout that this client believes in.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Per slot, the number of its owner in `masters` and the epoch under which it owns it.
-    owners: Vec<(u16, u64)>,
+    /// Per slot, the number of its owner in `masters`, and since when it owns it.
+    owners: Vec<(u16, Since)>,
     masters: Vec<Addr>,
     names: Vec<(Addr, Addr)>,
+}
+
+/// The time from which somebody owns a slot, as the cluster counts it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Since {
+    /// The epoch of an owner, as it was told last.
+    epoch: u64,
+    /// The slot has moved behind that, to an owner whose epoch is greater and not known yet.
+    moved: bool,
 }
 
 const NOBODY: u16 = u16::MAX;
 
 impl Table {
     pub(super) fn empty() -> Self {
-        let owners = vec![(NOBODY, 0); usize::from(SLOTS)];
+        let owners = vec![(NOBODY, Since::default()); usize::from(SLOTS)];
         Self { owners, masters: Vec::new(), names: Vec::new() }
     }
 
@@ -155,14 +164,15 @@ impl Table {
         for master in told {
             let number = next.number(&master.addr);
             for (from, to) in &master.ranges {
-                next.owners[usize::from(*from)..=usize::from(*to)].fill((number, master.epoch));
+                let since = Since { epoch: master.epoch, moved: false };
+                next.owners[usize::from(*from)..=usize::from(*to)].fill((number, since));
             }
         }
-        for (slot, (number, epoch)) in self.owners.iter().enumerate() {
-            let (told_number, told_epoch) = next.owners[slot];
-            let stays = told_number == NOBODY || *epoch > told_epoch;
+        for (slot, (number, since)) in self.owners.iter().enumerate() {
+            let (told_number, told) = next.owners[slot];
+            let stays = told_number == NOBODY || *since > told;
             if stays && let Some(addr) = self.masters.get(usize::from(*number)) {
-                next.owners[slot] = (next.number(addr), *epoch);
+                next.owners[slot] = (next.number(addr), *since);
             }
         }
         let last = std::mem::replace(self, next);
@@ -187,14 +197,15 @@ impl Table {
     pub(super) fn forget(&mut self, gone: &Addr) {
         let Some(number) = self.masters.iter().position(|known| known == gone) else { return };
         for owner in self.owners.iter_mut().filter(|owner| usize::from(owner.0) == number) {
-            *owner = (NOBODY, 0);
+            *owner = (NOBODY, Since::default());
         }
     }
 
     /// `by` says that a slot is at `to`. Whoever is believed to own it knows best.
     ///
     /// The new owner's epoch is greater than the last one's, if not known yet. So a node that has
-    /// not heard of the move, and names the last owner on, does not count.
+    /// not heard of the move, and names the last owner on, does not count. However often two nodes name
+    /// each other, its next epoch does, and so does that of whoever succeeds it.
     pub(super) fn moved(&mut self, slot: u16, by: &Addr, to: &Addr) -> bool {
         let last = self.owner(slot).cloned();
         if last.as_ref().is_some_and(|owner| owner != by) {
@@ -203,7 +214,7 @@ impl Table {
         let number = self.number(to);
         let owner = &mut self.owners[usize::from(slot % SLOTS)];
         owner.0 = number;
-        owner.1 += u64::from(last.is_some_and(|last| last != *to));
+        owner.1.moved |= last.is_some_and(|last| last != *to);
         true
     }
 }
@@ -336,5 +347,21 @@ c h:3@3 master - 0 0 3 connected 9-later\n";
         assert!(table.moved(0, &one, &one));
         learn(&mut table, &[("h:2", 6, "0-1")]);
         assert_eq!(owner(&table, 0), "h:2", "who names itself has not moved anything");
+    }
+    /// As in a migration that is told to the former owner first.
+    #[test]
+    fn a_slot_for_which_two_nodes_named_each_other_goes_to_who_succeeds_them() {
+        let mut table = Table::empty();
+        learn(&mut table, &[("h:1", 5, "0"), ("h:2", 2, "1")]);
+        let [one, two] = [1, 2].map(|port| Addr::new("h", port));
+        for _ in 0..3 {
+            assert!(table.moved(0, &one, &two) && table.moved(0, &two, &one));
+        }
+        assert!(table.moved(0, &one, &two));
+        learn(&mut table, &[("h:1", 5, "0"), ("h:2", 2, "1")]);
+        assert_eq!(owner(&table, 0), "h:2");
+        learn(&mut table, &[("h:1", 5, ""), ("h:2", 6, "0-1")]);
+        learn(&mut table, &[("h:1", 5, ""), ("h:3", 7, "0-1")]);
+        assert_eq!(owner(&table, 0), "h:3");
     }
 }
