@@ -8,6 +8,7 @@ use super::dialect::{Ask, Dialect};
 use super::lane::Lane;
 use super::row::{CLAIM_LEASE, Row, With};
 use super::store::{Budget, REQUEST, Store, extended, is_plain};
+use super::together::Coming;
 use crate::backend::register::Place;
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, Grant, Manner, Mode, Renewal, Terms, Withdrawal,
@@ -41,6 +42,8 @@ pub(super) struct LeaseClaim<D> {
     granted: Option<Arc<Sight>>,
     /// It was told that somebody who did not wait was refused the key.
     tried_told: bool,
+    /// Until it asks for the first time.
+    coming: Option<Coming>,
 }
 
 /// The state that a claim was told last.
@@ -79,6 +82,7 @@ impl<D: Dialect> LeaseClaim<D> {
         let about: Arc<str> = terms.about().into();
         let tokens_max = terms.tokens_max.max(1);
         let with = With { about: about.clone(), value };
+        let coming = Some(store.turns.comes(key));
         Self {
             store,
             ask: Ask { key: key.clone(), claim: id, lease, tokens_max, about },
@@ -91,6 +95,7 @@ impl<D: Dialect> LeaseClaim<D> {
             heard: false,
             granted: None,
             tried_told: false,
+            coming,
         }
     }
 
@@ -192,7 +197,9 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         self.stands = Stands::Asking;
         self.listen_before(Why::Asks);
         let budget = Budget::of(REQUEST);
+        let coming = self.coming.take();
         let attempt = self.store.ask(budget, |store, by| async move {
+            drop(coming);
             store.attempt(ask, place, manner, is_new, by).await
         });
         // Nothing is heard where this is dropped, either. Only the short way asks for no version, and

@@ -208,7 +208,7 @@ impl<D: Dialect> Store<D> {
         }
         let turn = move |entry: &mut Entry, turn: &Turn<'_, With>| entry.withdraw(claim, turn);
         let writes = if in_doubt { Writes::InAnyCase } else { Writes::WhereItChanges };
-        let asks = Asks::of(Some(claim), turn).writing(writes);
+        let asks = Asks::of(Some(claim), turn).writing(writes).waiting();
         Ok(self.turn_together(&key, asks, by).await?.0)
     }
 

@@ -6,7 +6,10 @@
 //!
 //! So in a process one turn of a key *leads*: it reads, and it writes. Those that begin before it
 //! was answered go along: the register does what each of them asks, in order of arrival, and the
-//! row is written once. Four things hold:
+//! row is written once. A claim that withdraws waits a moment for those who are [`Coming`]: a thread
+//! that asks for both may be stopped in between, and on a busy machine most often is.
+//!
+//! Four things hold:
 //!
 //! - *Nobody waits for a leader that is gone.* To lead is a value, [`Lead`]. Wherever it is dropped,
 //!   it goes to the first in the queue.
@@ -21,10 +24,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::row::{Entry, With};
 use crate::backend::register::Turn;
@@ -35,6 +39,10 @@ use crate::proto::lease::drift;
 
 /// How long to wait for another turn. A read takes less where the database is well.
 pub(super) const PATIENCE: Duration = Duration::from_millis(250);
+
+/// How long one that withdraws waits, once it has read, for those who are coming. Without them it
+/// would cost a read and a write more, and as long.
+pub(super) const COMING_WITHIN: Duration = Duration::from_millis(2);
 
 /// So many go along with one turn at most; the next are for the one behind it.
 const ALONG_MAX: usize = 64;
@@ -55,6 +63,8 @@ pub(super) struct Asks<A> {
     /// The claim that asks, which needs not be told of what it is answered.
     pub(super) claim: Option<ClaimId>,
     pub(super) writes: Writes,
+    /// It waits for those who are coming.
+    waits: bool,
     ask: Arc<Does<A>>,
     /// The answer where its claim has the key in the end, whatever was answered before.
     granted: Option<fn(Grant) -> A>,
@@ -65,7 +75,13 @@ impl<A> Asks<A> {
         claim: Option<ClaimId>,
         ask: impl Fn(&mut Entry, &Turn<'_, With>) -> A + Send + Sync + 'static,
     ) -> Self {
-        Self { claim, writes: Writes::WhereItChanges, ask: Arc::new(ask), granted: None }
+        let (writes, waits) = (Writes::WhereItChanges, false);
+        Self { claim, writes, waits, ask: Arc::new(ask), granted: None }
+    }
+
+    /// Has it go together with those who are coming.
+    pub(super) fn waiting(self) -> Self {
+        Self { waits: true, ..self }
     }
 
     pub(super) fn writing(self, writes: Writes) -> Self {
@@ -99,9 +115,40 @@ impl<A> Clone for Asks<A> {
     }
 }
 
-/// The turns under way in this process, by key. A key is here while one of its turns leads.
+/// The turns under way in this process, by key.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<HashMap<Key, Queue>>);
+pub(super) struct Turns {
+    /// A key is here while one of its turns leads.
+    led: Mutex<HashMap<Key, Queue>>,
+    /// How many are coming.
+    coming: Mutex<HashMap<Key, usize>>,
+    /// One of them has come, or will not.
+    came: Notify,
+}
+
+/// A claim that was made and has asked for nothing yet: it is about to.
+#[derive(Debug)]
+pub(super) struct Coming {
+    turns: Arc<Turns>,
+    key: Key,
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        let mut coming = lock(&self.turns.coming);
+        if let Some(claims) = coming.get_mut(&self.key) {
+            *claims -= 1;
+            if *claims == 0 {
+                coming.remove(&self.key);
+                if coming.is_empty() {
+                    coming.shrink_to(64);
+                }
+            }
+        }
+        drop(coming);
+        self.turns.came.notify_waiters();
+    }
+}
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -133,7 +180,29 @@ pub(super) enum Told<A> {
 impl Turns {
     /// Whether a turn of this key is under way.
     pub(super) fn is_led(&self, key: &Key) -> bool {
-        lock(&self.0).contains_key(key)
+        lock(&self.led).contains_key(key)
+    }
+
+    /// A claim was made, and is about to ask for this key.
+    pub(super) fn comes(self: &Arc<Self>, key: &Key) -> Coming {
+        *lock(&self.coming).entry(key.clone()).or_default() += 1;
+        Coming { turns: self.clone(), key: key.clone() }
+    }
+
+    /// Waits a moment for those who are coming, if the turn is one that does.
+    pub(super) async fn gathers<A>(&self, key: &Key, asks: &Asks<A>) {
+        if !asks.waits {
+            return;
+        }
+        let until = clock::now().plus(COMING_WITHIN);
+        loop {
+            let mut came = pin!(self.came.notified());
+            came.as_mut().enable();
+            let is_awaited = lock(&self.coming).contains_key(key);
+            if !is_awaited || io::by(until, came).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Begins a turn: as the leader if there is none.
@@ -143,7 +212,7 @@ impl Turns {
         asks: &Asks<A>,
         by: Instant,
     ) -> Begun<A> {
-        let mut keys = lock(&self.0);
+        let mut keys = lock(&self.led);
         let Some(queue) = keys.get_mut(key) else {
             keys.insert(key.clone(), Queue::default());
             return Begun::Leads(Lead(Some((self.clone(), key.clone()))));
@@ -167,7 +236,7 @@ impl Turns {
 
     /// Takes one out of the queue; whether it was there.
     fn leave(&self, key: &Key, number: u64) -> bool {
-        let mut keys = lock(&self.0);
+        let mut keys = lock(&self.led);
         let Some(Queue { waiting, .. }) = keys.get_mut(key) else { return false };
         let at = waiting.iter().position(|(other, _)| *other == number);
         let left = at.and_then(|at| waiting.remove(at));
@@ -283,7 +352,7 @@ impl Drop for Lead {
         let Some((turns, key)) = self.0.take() else { return };
         loop {
             let first = {
-                let mut keys = lock(&turns.0);
+                let mut keys = lock(&turns.led);
                 let Some(queue) = keys.get_mut(&key) else { return };
                 let first = queue.waiting.pop_front();
                 if first.is_none() {
@@ -330,7 +399,7 @@ impl Company {
         let Some((turns, key)) = self.lead.as_ref().and_then(|lead| lead.0.as_ref()) else {
             return;
         };
-        if let Some(queue) = lock(&turns.0).get_mut(key) {
+        if let Some(queue) = lock(&turns.led).get_mut(key) {
             let room = ALONG_MAX.saturating_sub(self.going.len()).min(queue.waiting.len());
             self.going.extend(queue.waiting.drain(..room));
         }
@@ -368,7 +437,7 @@ impl Company {
 
     fn put_back(&mut self) {
         if let Some((turns, key)) = self.lead.as_ref().and_then(|lead| lead.0.as_ref())
-            && let Some(queue) = lock(&turns.0).get_mut(key)
+            && let Some(queue) = lock(&turns.led).get_mut(key)
         {
             self.going.drain(..).rev().for_each(|goes| queue.waiting.push_front(goes));
         }

@@ -9,14 +9,15 @@ use tokio::task::JoinHandle;
 use super::fake::{Fake, Fate, NOW, Server};
 use crate::backend::io::Home;
 use crate::backend::register::{Place, Turn, reserve};
-use crate::backend::{Attempt, ClaimId, Fault, Grant, Manner, Mode, Withdrawal};
+use crate::backend::{Attempt, Claim as _, ClaimId, Fault, Grant, Manner, Mode, Terms, Withdrawal};
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::proto::lease::drift;
+use crate::sql::claim::LeaseClaim;
 use crate::sql::dialect::Ask;
 use crate::sql::row::{Entry, With};
 use crate::sql::store::{REQUEST, Store};
-use crate::sql::together::PATIENCE;
+use crate::sql::together::{COMING_WITHIN, PATIENCE};
 
 pub(super) const LEASE: Duration = Duration::from_secs(9);
 
@@ -65,6 +66,11 @@ fn ids(claims: &[u128]) -> Vec<ClaimId> {
 
 pub(super) fn process(server: &Arc<Server>) -> Arc<Store<Fake>> {
     Store::start(Fake::of(server), Home::shared().unwrap())
+}
+
+/// The claim that comes behind A's, which has not asked yet.
+fn new_claim(store: &Arc<Store<Fake>>) -> LeaseClaim<Fake> {
+    LeaseClaim::new(store.clone(), &key(), id(A2), Terms::exclusive(LEASE), None)
 }
 
 fn soon() -> Instant {
@@ -126,6 +132,39 @@ async fn a_withdrawal_and_the_next_attempt_are_written_at_once() {
     assert_eq!(stands(&server), (ids(&[B]), ids(&[C, D, A2])));
     assert_eq!((server.reads(), server.swaps(), server.takes(), server.told()), (1, 1, 0, 1));
     assert!(!store.turns.is_led(&key()), "nothing is left behind");
+}
+
+/// The thread that asks for both was stopped in between.
+#[tokio::test(start_paused = true)]
+async fn a_withdrawal_waits_for_the_attempt_of_a_claim_that_was_made_before() {
+    let server = held_by(&[A, B, C, D]);
+    let store = process(&server);
+    let mut next = new_claim(&store);
+    let leaves = sent(withdraw(store.clone(), A)).await;
+    assert_eq!((server.reads(), server.swaps()), (1, 0));
+    assert!(matches!(next.attempt().await, Ok(Attempt::Blocked { ahead: Some(3), .. })));
+    assert_eq!(leaves.await.unwrap().unwrap(), Withdrawal::Released);
+    assert_eq!(stands(&server), (ids(&[B]), ids(&[C, D, A2])));
+    assert_eq!((server.reads(), server.swaps(), server.takes(), server.told()), (1, 1, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_withdrawal_waits_for_a_moment_and_for_nobody_who_is_gone_or_has_asked() {
+    for (is_gone, waited) in [(false, COMING_WITHIN), (true, Duration::ZERO)] {
+        let server = held_by(&[A, B, C]);
+        let store = process(&server);
+        let next = new_claim(&store);
+        let began = clock::now();
+        let leaves = sent(withdraw(store.clone(), A)).await;
+        let next = Some(next).filter(|_| !is_gone);
+        assert_eq!(leaves.await.unwrap().unwrap(), Withdrawal::Released);
+        let took = clock::now().saturating_duration_since(began);
+        assert!(waited <= took && took <= waited + Duration::from_millis(1), "{took:?}");
+        drop(next);
+        let began = clock::now();
+        assert_eq!(withdraw(store, B).await.unwrap(), Withdrawal::Released);
+        assert_eq!(clock::now(), began, "nobody is coming any more");
+    }
 }
 
 /// A holder in strict order passes the key on only if it is told that others want it.
