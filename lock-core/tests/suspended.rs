@@ -55,6 +55,21 @@ fn a_holder_knows_at_its_first_look_that_its_lease_has_ended() -> Test {
 }
 
 #[test]
+fn a_waiter_has_the_key_as_soon_as_somebody_sees_that_the_lease_has_ended() -> Test {
+    alone(async {
+        let locks = LockClient::memory();
+        let guard = locks.lock("k").lease(Duration::from_secs(9)).await?;
+        let waits = tokio::spawn(locks.lock("k").wait(Duration::from_secs(600)).acquire());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        suspend(Duration::from_secs(60)).await;
+        assert!(guard.release().await.is_err(), "it is over");
+        let soon = Duration::from_millis(100);
+        tokio::time::timeout(soon, waits).await???.release().await?;
+        Ok(())
+    })
+}
+
+#[test]
 fn work_that_wakes_up_on_a_resumed_machine_does_nothing_more() -> Test {
     alone(async {
         let locks = LockClient::memory();

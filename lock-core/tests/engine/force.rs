@@ -169,3 +169,15 @@ async fn what_is_called_under_a_hold_takes_the_key_from_that_too() -> Test {
     stage.is_clean(secs(1)).await;
     Ok(())
 }
+
+/// It would be kept for nobody, as a client's default may say.
+#[tokio::test(start_paused = true)]
+async fn what_was_taken_by_force_does_not_linger() -> Test {
+    let stage = Stage::new();
+    let guard = stage.locks.lock("k").linger(secs(30)).force_acquire().await?;
+    guard.release().await?;
+    let free = stage.locks.lock("k").try_acquire().await?;
+    free.expect("a free key").release().await?;
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}

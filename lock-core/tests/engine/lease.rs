@@ -4,7 +4,7 @@ use lock_core::backend::{Backend, Claim, FaultKind, Terms};
 use lock_core::error::LossReason;
 use lock_core::test_util::{Act, Verb};
 use lock_core::{Key, LockClient};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{Stage, Test, assert_after, ms, secs, settle};
 
@@ -254,5 +254,22 @@ async fn what_lingers_is_given_back_when_it_is_tried_elsewhere() -> Test {
     assert!(is_free("held").await?);
     lingering("held").await?.release().await?;
     assert!(!is_free("held").await?);
+    Ok(())
+}
+
+/// It is taken without a word to the store, which tells nobody when the limit is over.
+#[tokio::test(start_paused = true)]
+async fn the_hold_limit_of_one_that_was_taken_while_it_lingered_is_kept() -> Test {
+    let stage = Stage::new();
+    let lock = || stage.locks.lock("k").lease(secs(60)).linger(secs(60));
+    // The first has a token, and the second more of them.
+    for _ in 0..2 {
+        lock().await?.release().await?;
+        sleep(ms(100)).await;
+    }
+    let guard = lock().hold_limit(secs(1)).await?;
+    let next = timeout(secs(2), stage.rival.lock("k").acquire()).await??;
+    assert!(!guard.is_held());
+    next.release().await?;
     Ok(())
 }

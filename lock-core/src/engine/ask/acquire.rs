@@ -156,8 +156,8 @@ impl Acquire {
     /// Makes it one that takes the key from all who hold it.
     pub(crate) fn forcing(mut self) -> Self {
         self.opens = Opens::Force;
-        // Also from a hold that this is called under.
-        self.options.reentrant = false;
+        // Also from a hold that this is called under. Nobody else finds its claim, to have it again.
+        (self.options.reentrant, self.options.linger) = (false, Duration::ZERO);
         self
     }
 
@@ -302,7 +302,11 @@ impl Acquire {
         let (cell, entry) = KeyCell::enter(&self.shared, key, &self.opens, ask, now, cx);
         let key = || cell.key().clone();
         match entry {
-            Entry::Granted(token) => Poll::Ready(Ok(LockGuard::new(Hold::new(cell, token)))),
+            Entry::Granted(token) => {
+                // Its limit may be over before what the driver waits for, or a renewal be due.
+                cell.nudge();
+                Poll::Ready(Ok(LockGuard::new(Hold::new(cell, token))))
+            }
             Entry::Seated(seat) => {
                 self.state = State::Seated { cell, seat, timer: None, since: Some(now) };
                 Poll::Pending

@@ -414,6 +414,7 @@ impl<W, R> Cohort<W, R> {
             if let Some(spot) = spot {
                 // The lease is over, and the driver has not come round to say so.
                 self.expire_holds(spot.lane(), now, fx);
+                fx.poke = true;
             }
             self.forget_lost(token);
             return Some(ReleaseAnswer::NotHeld);
