@@ -50,6 +50,7 @@ mod tests {
     use crate::error::LossReason;
     use crate::memory::Memory;
     use crate::options::Background;
+    use crate::scope::LockScope;
 
     type Test = Result<(), Box<dyn std::error::Error>>;
 
@@ -118,6 +119,32 @@ mod tests {
         woken(&panics, 1).await;
         let next = locks.lock("k").wait(Duration::from_secs(20)).await?;
         next.release().await?;
+        Ok(())
+    }
+    /// It is of a call that waits for its turn under the guard.
+    #[tokio::test]
+    async fn a_waker_that_panics_keeps_no_key_from_being_given_back() -> Test {
+        let locks = client().await;
+        for releases in [true, false] {
+            let outer = locks.lock("k").await?;
+            let scope = outer.scope(async { LockScope::current() }).await.expect("a scope");
+            let inner = scope.run(locks.lock("k").acquire()).await?;
+            let panics = Arc::new(Panics::default());
+            let waker = Waker::from(panics.clone());
+            let mut behind = Box::pin(scope.run(locks.lock("k").acquire()));
+            assert!(behind.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            if releases {
+                outer.release().await?;
+            } else {
+                drop(outer);
+            }
+            woken(&panics, 1).await;
+            drop(behind);
+            inner.release().await?;
+            assert_eq!(locks.stats().held, 0);
+            let next = locks.lock("k").wait(Duration::from_secs(20)).await?;
+            next.release().await?;
+        }
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use super::handle::LockHandle;
 use super::release::Releasing;
 use super::view::View;
 use crate::backend::{Fault, FaultKind, Mode};
+use crate::engine::conduct::foreign;
 use crate::engine::key::{KeyCell, RELEASE_WITHIN};
 use crate::engine::observe::{self, OpenSpan};
 use crate::error::{ReleaseError, UnavailableError};
@@ -67,13 +68,14 @@ impl Hold {
         };
         // From here on the drop has nothing left to do: the release is on its way.
         self.armed = false;
-        self.turnstile.close();
+        // It wakes those who wait for a turn: a panic of theirs would keep the key.
+        foreign::call(|| self.turnstile.close());
         let View { cell, token } = &self.handle.view;
         let now = clock::now();
         let at_once = cell.cohort().release(*token, reply, now, &mut fx);
         observe::gave_up(&self.span, &fx.changes);
         cell.apply(fx);
-        self.inside = None;
+        foreign::call(|| drop(self.inside.take()));
         let answer = match (at_once, later) {
             (Some(answer), _) => {
                 cell.nudge();
@@ -103,7 +105,7 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if self.armed {
-            self.turnstile.close();
+            foreign::call(|| self.turnstile.close());
             let View { cell, token } = &self.handle.view;
             let mut fx = Effects::none();
             cell.cohort().release(*token, || None, clock::now(), &mut fx);
