@@ -68,6 +68,7 @@ impl Session {
     pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Self>, Fault> {
         let until = clock::now().plus(OPEN_WITHIN);
         did_not_go_back(&links, until).await.map_err(Failure::into_fault)?;
+        let mut failures = 0;
         loop {
             let session = Self::granted(&links, until).await?;
             match session.raise(0, until).await {
@@ -77,7 +78,10 @@ impl Session {
                     return Ok(session);
                 }
                 // The lease was over before it was known here, as on a busy machine.
-                Err(Failure::NoLease) if clock::now() < until => {}
+                Err(Failure::NoLease) if clock::now() < until => {
+                    failures += 1;
+                    clock::alarm_in(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
+                }
                 Err(failure) => return Err(failure.into_fault()),
             }
         }
