@@ -28,7 +28,7 @@ TABLE = Path(__file__).with_name("suites.toml")
 # What every run of the first tier draws from. `--all` draws another.
 SEED = 27
 # Suites that wait for servers and clocks, at a time; beside them one that computes. One that takes
-# half a core with its servers counts for two, and no two of those are there at once.
+# half a core with its servers counts for two.
 LANES = 4
 # Of one binary, so that its tests have threads that carry their names; more where those mostly wait.
 THREADS = 2
@@ -379,14 +379,8 @@ class Run:
         waits = sum(suite.lanes() for suite in running.values() if not suite.busy)
         # With nothing left that waits, each core has one that computes.
         busy_max = 1 if waits or any(not suite.busy for suite in waiting) else os.cpu_count()
-        has_heavy = any(suite.heavy for suite in running.values())
-
-        def fits(suite):
-            if suite.busy:
-                return busy < busy_max
-            return waits + suite.lanes() <= LANES and not (suite.heavy and has_heavy)
-
-        return next(filter(fits, waiting), None)
+        fits = (suite for suite in waiting if (busy < busy_max if suite.busy else waits + suite.lanes() <= LANES))
+        return next(fits, None)
 
     def start(self, suite):
         out = self.log / f"{suite.name.replace('/', '.')}.log"

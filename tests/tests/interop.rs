@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use lock_core::LockClient;
 use tests::redis::RedisServer;
+use tests::resource::patient;
 use tests::wait::{eventually, within};
 use tests::worker::Worker;
 
@@ -140,8 +141,7 @@ async fn both_take_turns_and_are_never_inside_together() {
     let server = RedisServer::start();
     let (mut python, locks) = (redis_py(&server), client(&server).await);
     python.send(&format!("contend {NAME} {ROUNDS} inside"));
-    let redis = redis::Client::open(server.url()).unwrap();
-    let mut connection = redis.get_multiplexed_async_connection().await.unwrap();
+    let mut connection = patient(&server.url()).await.unwrap();
     let mut overlaps = 0;
     for _ in 0..ROUNDS {
         let guard = within("our turn", locks.lock(KEY).acquire()).await.unwrap();

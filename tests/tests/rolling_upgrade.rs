@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use lock_core::{LockClient, LockGuard, LockOptions};
 use tests::redis::RedisServer;
+use tests::resource::patient;
 use tests::wait::within;
 use tokio::task::JoinSet;
 
@@ -65,11 +66,10 @@ impl Process for Today {
 async fn processes_of_each_layout_and_of_today_take_turns_and_are_never_inside_together() {
     for (layout, start) in LAYOUTS {
         let server = RedisServer::start();
-        let counter = redis::Client::open(server.url()).unwrap();
         let mut tasks = JoinSet::new();
         for start in [Today::start as Start, start, Today::start, start] {
             let mut process = start(server.url()).await;
-            let mut counter = counter.get_multiplexed_async_connection().await.unwrap();
+            let mut counter = patient(&server.url()).await.unwrap();
             tasks.spawn(async move {
                 let mut overlaps = 0;
                 for _ in 0..ROUNDS {
