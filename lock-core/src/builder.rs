@@ -262,7 +262,7 @@ impl LockBuilder {
     /// their next renewal. What they do until then is kept out by the
     /// [token](crate::LockHandle::token) alone. Those who wait keep their places, behind this hold;
     /// tasks that wait in an old holder's process join the end of the line. The store is asked once;
-    /// `wait` and `retries` are for its faults.
+    /// `wait` and `retries` are for its faults. It does not [`linger`](Self::linger).
     ///
     /// Not all stores can ([`Capabilities::force_acquire`](crate::backend::Capabilities)). At those
     /// whose line is one of nodes in their order, ZooKeeper and etcd, and at a quorum, nobody gets
