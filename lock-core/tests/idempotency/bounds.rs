@@ -109,7 +109,7 @@ async fn nothing_that_is_printed_shows_the_key_the_scope_or_the_secret() -> Test
     let begun = once.begin(&scope, key, ASKED).await?;
     text += &format!("{begun:?} {once:?} {:?} {:?}", stage.records, stage.script);
     // A payload as the derived `Debug` of bytes has it, too.
-    for told in ["tenant-7", "key-7", "a secret", "4242", "52, 50, 52, 50"] {
+    for told in ["tenant-7", "key-7", "a secret", "card 4242", "52, 50, 52, 50"] {
         assert!(!text.contains(told), "{told} in {text}");
     }
     assert!(text.contains(&once.record_id(&scope, key).to_string()), "{text}");
