@@ -97,22 +97,31 @@ fn assert_stale(result: Result<(), FenceError>, of: &LockGuard, by: &LockGuard) 
     }
 }
 
-/// V8: SQLite ends a transaction where a statement says `OR ROLLBACK`, and sqlx does not hear of it.
-/// What comes next would commit by itself, the check too.
+/// V8: SQLite ends a transaction where a statement says `OR ROLLBACK`, and where there is no room. sqlx
+/// does not hear of it. What comes next would commit by itself, the check too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_that_sqlite_has_ended_is_fenced_no_more() {
-    let database = Database::new().await;
-    let guard = LockClient::memory().lock("k").await.expect("a free key");
-    let fences = Fences::default();
-    let mut tx = database.begin().await;
-    fences.check(&mut tx, guard.token(), DOCUMENT).await.expect("it is open");
-    let again = "INSERT OR ROLLBACK INTO documents VALUES (1, 'again')";
-    assert!(sqlx::query(again).execute(&mut *tx).await.is_err());
-    for _ in 0..2 {
-        let refused = fences.check(&mut tx, guard.token(), DOCUMENT).await;
-        assert!(matches!(refused, Err(FenceError::NoTransaction { .. })), "{refused:?}");
+    for ends in [
+        "INSERT OR ROLLBACK INTO documents VALUES (1, 'again')",
+        "INSERT INTO documents VALUES (2, zeroblob(1000000))",
+    ] {
+        let database = Database::new().await;
+        let guard = LockClient::memory().lock("k").await.expect("a free key");
+        let fences = Fences::default();
+        let mut tx = database.begin().await;
+        fences.check(&mut tx, guard.token(), DOCUMENT).await.expect("it is open");
+        // The file grows no more, as on a full disk.
+        sqlx::query("PRAGMA max_page_count = 1").execute(&mut *tx).await.expect("a bound");
+        assert!(sqlx::query(ends).execute(&mut *tx).await.is_err());
+        for _ in 0..2 {
+            let refused = fences.check(&mut tx, guard.token(), DOCUMENT).await;
+            assert!(
+                matches!(refused, Err(FenceError::NoTransaction { .. })),
+                "{ends}: {refused:?}"
+            );
+        }
+        assert_eq!(database.fence().await, None);
     }
-    assert_eq!(database.fence().await, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -189,11 +189,8 @@ impl Turns {
         Coming { turns: self.clone(), key: key.clone() }
     }
 
-    /// Waits a moment for those who are coming, if the turn is one that does.
-    pub(super) async fn gathers<A>(&self, key: &Key, asks: &Asks<A>) {
-        if !asks.waits {
-            return;
-        }
+    /// Waits a moment for those who are coming.
+    async fn have_come(&self, key: &Key) {
         let until = clock::now().plus(COMING_WITHIN);
         loop {
             let mut came = pin!(self.came.notified());
@@ -394,11 +391,15 @@ impl Company {
         Self { going: Vec::new(), is_sent: false, lead: None }
     }
 
-    /// Takes along those who have come, and leaves out those whose time is over.
-    pub(super) fn gather(&mut self) {
+    /// Takes along those who have come, and leaves out those whose time is over. A turn that waits
+    /// for those who are coming does so here, if it leads: else nobody goes along.
+    pub(super) async fn gather<A>(&mut self, asks: &Asks<A>) {
         let Some((turns, key)) = self.lead.as_ref().and_then(|lead| lead.0.as_ref()) else {
             return;
         };
+        if asks.waits {
+            turns.have_come(key).await;
+        }
         if let Some(queue) = lock(&turns.led).get_mut(key) {
             let room = ALONG_MAX.saturating_sub(self.going.len()).min(queue.waiting.len());
             self.going.extend(queue.waiting.drain(..room));

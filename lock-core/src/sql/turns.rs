@@ -77,8 +77,7 @@ impl<D: Dialect> Store<D> {
             let read_at = clock::now();
             let seen = self.dialect.read(key, by).await?;
             let version = seen.row.as_ref().map(|seen| seen.version);
-            self.turns.gathers(key, &asks).await;
-            company.gather();
+            company.gather(&asks).await;
             let Served { answer, next } = self.serve(key, &seen, read_at, &asks, &mut company)?;
             let Some(Next { row, tells }) = next else {
                 company.unwritten(version, read_at);

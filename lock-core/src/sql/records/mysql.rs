@@ -7,7 +7,7 @@ use super::dialect::{CONNECTIONS_MAX, Passes, RecordDialect};
 use crate::backend::{ConnectError, Fault, StoreUrl};
 use crate::sql::TableName;
 use crate::sql::mysql::{MysqlConfig, settle};
-use crate::sql::remote::Unserved;
+use crate::sql::remote::{IDLE_MAX, Unserved};
 
 impl RecordDialect for MySql {
     /// When the statement began.
@@ -73,7 +73,7 @@ pub(super) fn pool_of(url: &StoreUrl) -> Result<MySqlPool, ConnectError> {
 /// A few connections, on which the server ends what takes too long: what is given up here ends
 /// there too.
 fn pool_with(config: &MysqlConfig, most: u32) -> MySqlPool {
-    let options = MySqlPoolOptions::new().max_connections(most);
+    let options = MySqlPoolOptions::new().max_connections(most).idle_timeout(IDLE_MAX);
     let options = options.after_connect(|connection, _| Box::pin(settle(connection)));
     options.connect_lazy_with(config.own_options())
 }

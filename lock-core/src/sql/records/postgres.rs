@@ -9,7 +9,7 @@ use super::verbs;
 use crate::backend::{ConnectError, Fault, StoreUrl};
 use crate::records::RecordId;
 use crate::sql::postgres::PostgresConfig;
-use crate::sql::remote::Unserved;
+use crate::sql::remote::{IDLE_MAX, Unserved};
 use crate::sql::runs::{Runs as _, there};
 use crate::sql::{DatabaseError, TableName};
 
@@ -109,5 +109,6 @@ pub(super) fn pool_of(url: &StoreUrl) -> Result<PgPool, ConnectError> {
 /// A few connections, on which the server ends what takes too long: what is given up here ends
 /// there too.
 fn pool_with(config: &PostgresConfig, most: u32) -> PgPool {
-    PgPoolOptions::new().max_connections(most).connect_lazy_with(config.bounded_options())
+    let options = PgPoolOptions::new().max_connections(most).idle_timeout(IDLE_MAX);
+    options.connect_lazy_with(config.bounded_options())
 }

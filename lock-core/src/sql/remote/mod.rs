@@ -23,6 +23,7 @@ pub(super) use link::{Link, Twice, opened};
 pub(super) use params::Params;
 #[cfg(feature = "postgres")]
 pub(super) use pool::CONNECT;
+pub(super) use pool::IDLE_MAX;
 #[cfg(feature = "mysql")]
 pub(super) use renewals::BATCH_MAX;
 pub(super) use renewals::{Renewals, Renewed, Together};

@@ -33,7 +33,7 @@ const FULL_PAUSE: Duration = Duration::from_millis(10);
 /// After so long without an answer an idle connection is due to be asked for one, at the next look,
 /// and they look as often. The least that firewalls and balancers are set to forget after is a
 /// minute.
-pub(super) const IDLE_MAX: Duration = Duration::from_secs(20);
+pub(in crate::sql) const IDLE_MAX: Duration = Duration::from_secs(20);
 
 /// A connection that does not answer so soon is closed: its place is wanted.
 const PING_WITHIN: Duration = Duration::from_secs(1);

@@ -167,6 +167,21 @@ async fn a_withdrawal_waits_for_a_moment_and_for_nobody_who_is_gone_or_has_asked
     }
 }
 
+/// Nobody would go along with it.
+#[tokio::test(start_paused = true)]
+async fn a_withdrawal_that_goes_by_itself_waits_for_nobody() {
+    let server = held_by(&[A, B]);
+    let store = process(&server);
+    let (_stuck, waits) = Fate::waits();
+    server.next_read(waits);
+    let _leads = sent(attempt(store.clone(), C)).await;
+    let _next = new_claim(&store);
+    let began = clock::now();
+    assert_eq!(withdraw(store, A).await.unwrap(), Withdrawal::Released);
+    let took = clock::now().saturating_duration_since(began);
+    assert!(PATIENCE <= took && took < PATIENCE + COMING_WITHIN, "{took:?}");
+}
+
 /// A holder in strict order passes the key on only if it is told that others want it.
 #[tokio::test(start_paused = true)]
 async fn of_four_processes_none_is_out_of_the_line_when_another_is_granted_the_key() {
