@@ -70,15 +70,15 @@ impl Session {
         did_not_go_back(&links, until).await.map_err(Failure::into_fault)?;
         let mut failures = 0;
         loop {
-            let session = Self::granted(&links, until).await?;
-            match session.raise(0, until).await {
-                Ok(_) => {
+            match Self::begin(&links, until).await {
+                Ok(session) => {
                     let (lease, ttl) = (format!("{:x}", session.lease), session.ttl);
                     tracing::debug!(lease, ?ttl, "etcd session");
                     return Ok(session);
                 }
-                // The lease was over before it was known here, as on a busy machine.
-                Err(Failure::NoLease) if clock::now() < until => {
+                // A lease that was given after all has no keys, and ends by itself. One that was over
+                // before it was known here is followed by another, as on a busy machine.
+                Err(Failure::Unknown(_) | Failure::NoLease) if clock::now() < until => {
                     failures += 1;
                     clock::alarm_in(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
                 }
@@ -87,28 +87,18 @@ impl Session {
         }
     }
 
-    /// The session of a new lease, whose epoch is to be raised.
-    async fn granted(links: &Arc<Links>, until: Instant) -> Result<Arc<Self>, Fault> {
-        let mut failures = 0;
-        loop {
-            let sent = clock::now();
-            let bits = clock::random_u64() & LEASE_BITS | LEASE_FIRST;
-            let id = i64::try_from(bits).unwrap_or(i64::MAX);
-            let ttl = i64::try_from(links.target.session.as_secs()).unwrap_or(i64::MAX);
-            let asked = LeaseGrantRequest { ttl, id };
-            match links.ask(GRANT, asked, Repeat::No, until).await {
-                Ok(LeaseResponse { ttl, .. }) => {
-                    let ttl = Duration::from_secs(u64::try_from(ttl).unwrap_or(0));
-                    return Ok(Self::of(links.clone(), id, ttl, sent));
-                }
-                // One that was given after all has no keys, and ends by itself.
-                Err(Failure::Unknown(_)) if clock::now() < until => {
-                    failures += 1;
-                    clock::alarm_in(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
-                }
-                Err(failure) => return Err(failure.into_fault()),
-            }
-        }
+    /// The session of a new lease, in its first epoch.
+    async fn begin(links: &Arc<Links>, until: Instant) -> Answer<Arc<Self>> {
+        let sent = clock::now();
+        let bits = clock::random_u64() & LEASE_BITS | LEASE_FIRST;
+        let id = i64::try_from(bits).unwrap_or(i64::MAX);
+        let ttl = i64::try_from(links.target.session.as_secs()).unwrap_or(i64::MAX);
+        let asked = LeaseGrantRequest { ttl, id };
+        let LeaseResponse { ttl, .. } = links.ask(GRANT, asked, Repeat::No, until).await?;
+        let ttl = Duration::from_secs(u64::try_from(ttl).unwrap_or(0));
+        let session = Self::of(links.clone(), id, ttl, sent);
+        session.raise(0, until).await?;
+        Ok(session)
     }
 
     /// The session of a lease that was asked for at `sent`.
