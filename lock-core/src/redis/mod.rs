@@ -36,9 +36,10 @@
 //!
 //! | what | how long | why |
 //! |---|---|---|
-//! | request | 2 s | bounds every verb |
+//! | request | 2 s | bounds each of those that a verb makes |
 //! | renewal, downgrade | a sixth of the lease, 50 ms to 2 s | leaves time for another try over a new connection |
 //! | renewals that fill no request (128 claims) | 5 ms apart | a thousand claims of a second share few requests |
+//! | what takes a key by force | 2 s, by the clock of the server; asked for first | later it would take it from whoever came in between |
 //! | recheck of a waiting claim | 0.5 s, or a third of a lease under 1.5 s; 50 ms behind a lock of another library | a lost push costs no more; it refreshes the place in line |
 //! | claim lease of a pushed grant | 1.5 s, or the lease if shorter | a process that dies between grant and push blocks no longer |
 //! | life of a waiter that does not ask | 1.5 s | one whose machine lost its power is skipped then |

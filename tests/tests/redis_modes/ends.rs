@@ -1,9 +1,44 @@
-//! Leases that end, by the clock of the server.
+//! Leases that end by the clock of the server, or would, as it only reads; and what comes too late.
 
 use lock_core::Key;
-use lock_core::backend::Backend;
+use lock_core::backend::{Backend, Claim, ClaimId, Terms};
+use lock_core::redis::Redis;
+use tests::proxy::{Action, Match, Proxy};
+use tests::redis::RedisServer;
+use tests::wait::eventually;
 
 use crate::support::*;
+
+/// The connections over which holds are renewed, by number: the server tells them of what was read.
+fn tracking(server: &RedisServer) -> Vec<String> {
+    let clients = server.command::<String>(&["CLIENT", "LIST"]);
+    let field = |client: &str, name: &str| {
+        let value = client.split(' ').find_map(|field| field.strip_prefix(name));
+        value.unwrap_or_default().to_owned()
+    };
+    let tracks = |client: &&str| field(client, "flags=").contains('t');
+    clients.lines().filter(tracks).map(|client| field(client, "id=")).collect()
+}
+
+/// A name may lead to a new primary by now.
+#[tokio::test]
+async fn a_renewal_leaves_the_connection_to_a_server_that_only_reads() {
+    let server = server();
+    for mode in [WRITER, READER, of(2)] {
+        let store = store(&server).await;
+        let mut holder = claim(&store, mode);
+        holder.takes().await;
+        holder.renews().await;
+        let before = tracking(&server);
+        assert_eq!(before.len(), 1, "{before:?}");
+        server.command::<()>(&["REPLICAOF", "127.0.0.1", "1"]);
+        assert!(holder.claim.renew().await.is_err(), "{mode:?}");
+        eventually("the connection is left", || tracking(&server) != before).await;
+        server.command::<()>(&["REPLICAOF", "NO", "ONE"]);
+        holder.renews().await;
+        holder.releases().await;
+    }
+}
 
 #[tokio::test]
 async fn a_dead_reader_ends_beside_living_ones_that_keep_the_key() {
@@ -54,6 +89,42 @@ async fn all_readers_end_at_once_as_a_writer_comes_and_only_it_holds_the_key() {
         writer.releases().await;
         assert_eq!(keys(&server), Vec::<String>::new());
     }
+}
+
+/// It would take the key from whoever came later.
+#[tokio::test]
+async fn what_is_forced_and_was_long_on_its_way_takes_the_key_from_nobody() {
+    let server = server();
+    let proxy = Proxy::start(server.addr());
+    let (near, far) = (store(&server).await, Redis::connect(&proxy.url(), None).await.unwrap());
+    let key = Key::new("k").unwrap();
+    let forced = || {
+        let id = ClaimId::from_bits(fastrand::u128(..));
+        let claim = far.forced(&key, id, Terms::exclusive(LONG));
+        Asker { claim, id: id.to_string() }
+    };
+    for acquires in [true, false] {
+        // The scripts are known then.
+        forced().takes().await;
+        assert!(answered!(far.force_release(&key)));
+        let mut holder = claim(&near, WRITER);
+        holder.takes().await;
+        let trap = proxy.trap(Match::verb("EVALSHA").containing(LOCK), Action::OrphanRequest);
+        let failed = match acquires {
+            true => forced().attempt().await.is_err(),
+            false => far.force_release(&key).await.is_err(),
+        };
+        assert!(failed && trap.has_sprung());
+        holder.releases().await;
+        let mut later = claim(&near, WRITER);
+        later.takes().await;
+        server.move_clock(2_001);
+        trap.release();
+        trap.arrived().await;
+        later.renews().await;
+        later.releases().await;
+    }
+    assert_eq!(keys(&server), Vec::<String>::new());
 }
 
 /// A waiter asks again when the first of the leases may be over.

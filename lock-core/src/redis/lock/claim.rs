@@ -403,8 +403,10 @@ impl RedisClaim {
         }
         let call = match self.clock() {
             None if forces => {
+                // On the heap, as it is rare.
+                let until = Box::pin(self.servers.until(self.servers.slot(&self.names))).await?;
                 let mut call = self.servers.call_for(&FORCE_ACQUIRE, &self.names, self.together);
-                call.command.arg(self.owner()).arg(millis(self.lease()));
+                call.command.arg(self.owner()).arg(millis(self.lease())).arg(until);
                 call
             }
             None => {
@@ -552,7 +554,9 @@ impl Claim for RedisClaim {
             permit: matches!(self.mode, Mode::Permit { .. }).then_some(self.slot),
             slot: self.servers.slot(&self.names),
         };
-        match self.servers.renew(renew).await? {
+        let answer = self.servers.renew(renew).await?;
+        self.inbox.iter().for_each(|inbox| inbox.answered());
+        match answer {
             // Another server has the key in its place, which never heard that it is a reader's.
             Renewed::Held { first: None, last: Some(_), wanted } if self.mode == Mode::Shared => {
                 match Box::pin(self.share()).await {
@@ -834,6 +838,30 @@ pub(super) mod tests {
         assert!(claim.withdraw().await.is_err());
         assert_eq!(claim.withdraw().await.unwrap(), Withdrawal::Released);
         assert_eq!(*told.lock().unwrap(), ["5000", "0"]);
+    }
+
+    /// Its data may be those of a server that never heard of the grant.
+    #[tokio::test]
+    async fn another_server_is_not_forgotten_by_a_renewal_that_fails() {
+        let [attempt, renew] = [&ATTEMPT, &RENEW].map(|script| sha(script));
+        for (renews, left) in [(false, Withdrawal::Elsewhere), (true, Withdrawal::NotHeld)] {
+            let (attempt, renew) = (attempt.clone(), renew.clone());
+            let renewed = if renews { "*2\r\n:5000\r\n:1\r\n" } else { "-ERR no\r\n" };
+            let port = fake::start(move |words| match words {
+                ["SUBSCRIBE", channel] => Some(fake::subscribed(channel)),
+                ["EVALSHA", sha, ..] if *sha == attempt => Some(":100\r\n".into()),
+                ["EVALSHA", sha, ..] if *sha == renew => Some(renewed.into()),
+                ["EVALSHA", ..] => Some(":0\r\n".into()),
+                _ => Some("+OK\r\n".into()),
+            });
+            let mut claim = claim_at(port, Duration::from_secs(9));
+            assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
+            claim.servers.session.inboxes.stir();
+            assert_eq!(claim.renew().await.is_ok(), renews);
+            // It asks alone, as one that may have others behind it.
+            claim.wanted = true;
+            assert_eq!(claim.withdraw().await.unwrap(), left);
+        }
     }
 
     /// The line is gone with the last who stood in it, and was handed the key. Where the slot is on

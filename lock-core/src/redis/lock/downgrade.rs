@@ -27,6 +27,7 @@ impl RedisClaim {
             Ok(answer) => answer,
             Err(unserved) => return Err(named(&self.servers, unserved.fault.into_fault()).await),
         };
+        self.inbox.iter().for_each(|inbox| inbox.answered());
         match (&answer, ints(&answer, &mut [0; 5])) {
             (Value::Int(0), _) => {
                 self.has_no_tokens();

@@ -136,14 +136,19 @@ pub(in crate::redis) async fn list(
 /// it.
 pub(in crate::redis) async fn force_release(servers: &Topology, key: &Key) -> Result<bool, Fault> {
     let names = Names::new(key);
-    let call = |together| match servers.gate.pass() {
-        None => servers.call_for(&FORCE_RELEASE, &names, together),
-        // It hands the key to nobody: those in line ask again soon.
-        Some(_) => {
-            let mut command = QUORUM_FORCE_RELEASE.evalsha(2);
-            command.arg(names.lock()).arg(names.queue());
-            Call { script: &QUORUM_FORCE_RELEASE, command, slot: 0 }
-        }
+    let until = servers.until(servers.slot(&names)).await?;
+    let call = |together| {
+        let mut call = match servers.gate.pass() {
+            None => servers.call_for(&FORCE_RELEASE, &names, together),
+            // It hands the key to nobody: those in line ask again soon.
+            Some(_) => {
+                let mut command = QUORUM_FORCE_RELEASE.evalsha(2);
+                command.arg(names.lock()).arg(names.queue());
+                Call { script: &QUORUM_FORCE_RELEASE, command, slot: 0 }
+            }
+        };
+        call.command.arg(until);
+        call
     };
     let mut answer = servers.call(call(false)).await;
     if matches!(answer, Ok(NAME_ALL)) {

@@ -181,7 +181,10 @@ impl RedisRecords {
         match &self.wire {
             Wire::Own(connection) => connection.call(command, REQUEST_WITHIN).await,
             Wire::Cluster(cluster) => cluster.send(slot, command).await,
-            Wire::Pool(pool) => pool.send(Request { command, replicas: None }).await,
+            Wire::Pool(pool) => {
+                let sent = pool.send(Request { command, replicas: None }).await;
+                sent.map_err(|wrong| wrong.unserved)
+            }
         }
     }
 }

@@ -212,6 +212,7 @@ impl Claim for RedissonClaim {
         self.add_channel(&mut call.command);
         let answer = self.servers.call_to_renew(&call, renew_within(self.lease)).await;
         let answer = answer.map_err(|unserved| unserved.fault.into_fault())?;
+        self.inbox.iter().for_each(|inbox| inbox.answered());
         match *ints(&answer, &mut [0; 5]) {
             [1, last, wanted] => {
                 let tokens = match (self.held, token(last)?) {

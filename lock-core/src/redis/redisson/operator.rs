@@ -36,8 +36,9 @@ pub(super) async fn inspect(servers: &Topology, key: &Key) -> Result<Inspection,
 /// Takes a key away from whoever holds it; `false` if nobody does.
 pub(super) async fn force_release(servers: &Topology, key: &Key) -> Result<bool, Fault> {
     let rlock = RLock::new(key);
+    let until = servers.until(0).await?;
     let mut command = REDISSON_FORCE_RELEASE.evalsha(1);
-    command.arg(rlock.lock()).arg(rlock.channel());
+    command.arg(rlock.lock()).arg(rlock.channel()).arg(until);
     let call = Call { script: &REDISSON_FORCE_RELEASE, command, slot: 0 };
     match servers.call(call).await {
         Ok(Value::Int(released @ (0 | 1))) => Ok(released == 1),

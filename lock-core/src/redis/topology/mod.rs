@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
+use redis::{Cmd, FromRedisValue as _, Value};
 
 use self::clients::Clients;
 use self::cluster::{Cluster, Listening};
@@ -456,7 +456,7 @@ impl Topology {
         }
     }
 
-    /// Sends through the application's pool. Elsewhere leads one that is not there, too.
+    /// Sends through the application's pool, if there is one.
     async fn send_pooled(&self, command: &Cmd) -> Result<Value, WrongServer> {
         match &self.servers {
             Servers::Single(single) => {
@@ -481,6 +481,16 @@ impl Topology {
             Servers::Single(single) => single.send_main(command).await,
             Servers::Cluster(cluster) => cluster.send(slot, command).await,
         }
+    }
+
+    /// Until when a request that is sent next may be done, by the clock of the server of this slot, in
+    /// ms. What takes a key from whoever holds it is not to be done later: there may be another holder.
+    pub(in crate::redis) async fn until(&self, slot: u16) -> Result<u64, Fault> {
+        let answer = self.send_to(slot, &redis::cmd("TIME")).await;
+        let answer = answer.map_err(|unserved| unserved.fault.into_fault().unsent())?;
+        let (seconds, micros) = <(u64, u64)>::from_redis_value(answer)
+            .map_err(|_| fault::strange("the time").unsent())?;
+        Ok((seconds + request::REQUEST_WITHIN.as_secs()) * 1_000 + micros / 1_000)
     }
 
     /// Tries the commands of the scripts; answers those that the user may not use.

@@ -128,13 +128,19 @@ impl SingleServer {
     }
 
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
-        if self.pool().is_some() {
-            match self.send_pooled(Request { command, replicas: None }).await {
-                Err(wrong) if wrong.is_elsewhere => {}
-                answer => return answer.map_err(|wrong| wrong.unserved),
-            }
+        if self.pool().is_none() {
+            return self.send_main(command).await;
         }
-        self.send_main(command).await
+        let wrong = match self.send_pooled(Request { command, replicas: None }).await {
+            Ok(answer) => return Ok(answer),
+            Err(wrong) => wrong,
+        };
+        let Some(number) = wrong.again else { return Err(wrong.unserved) };
+        match Box::pin(self.send_over(command, Some(Over(number)))).await {
+            // What leads there by now may lead to where it has run.
+            Err(gone) if gone.is_unready() => Err(wrong.unserved),
+            answer => answer.map(|(answer, _)| answer),
+        }
     }
 
     pub(in crate::redis) async fn send_and_wait(
@@ -144,7 +150,8 @@ impl SingleServer {
     ) -> Result<Value, Unserved> {
         if self.pool().is_some() {
             match self.send_pooled(Request { command, replicas: Some(replicas) }).await {
-                Err(wrong) if wrong.is_elsewhere => {}
+                // An attempt, which one claim may make twice.
+                Err(wrong) if wrong.again.is_some() => {}
                 answer => return answer.map_err(|wrong| wrong.unserved),
             }
         }
@@ -152,7 +159,7 @@ impl SingleServer {
         self.lanes.call_and_wait(command, replicas).await
     }
 
-    /// Sends through the application's pool. Elsewhere leads one that is not there, too.
+    /// Sends through the application's pool, if there is one.
     pub(in crate::redis) async fn send_pooled(
         &self,
         request: Request<'_>,

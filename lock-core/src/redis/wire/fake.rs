@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, ThreadId};
 
 /// Answers each command with what `says` makes of its words; `None` ends the connection. The port.
 /// Its threads end with the test's process, and its connections with those of the test.
@@ -11,14 +13,33 @@ where
 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         for stream in listener.incoming() {
             let (stream, says) = (stream.unwrap(), says.clone());
-            std::thread::spawn(move || serve(&stream, says));
+            thread::spawn(move || serve(&stream, says));
         }
     });
     port
 }
+
+/// The same, but one connection leads to a `former` server: the first that asks what that answers.
+pub(in crate::redis) fn start_behind<P, F>(former: P, says: F) -> u16
+where
+    P: Fn(&[&str]) -> Option<String> + Clone + Send + 'static,
+    F: Fn(&[&str]) -> Option<String> + Clone + Send + 'static,
+{
+    // Each connection has a thread.
+    let first = Arc::<OnceLock<ThreadId>>::default();
+    start(move |words| {
+        let here = thread::current().id();
+        let former = former(words).filter(|_| *first.get_or_init(|| here) == here);
+        former.or_else(|| says(words))
+    })
+}
+
+/// The words of a replica about a write.
+pub(in crate::redis) const READ_ONLY: &str =
+    "-READONLY You can't write against a read only replica.\r\n";
 
 /// The answer to a subscription.
 pub(in crate::redis) fn subscribed(channel: &str) -> String {

@@ -76,11 +76,15 @@ fn no_tokens(key: &str) -> Fault {
     Fault::new(FaultKind::Refused, what)
 }
 
-/// Whether the server refused a command before it ran anything of it, as one that is not ready or not
-/// that of the keys does. Inside a script none of these can come up.
+/// Whether the server refused a command before it wrote anything, as one that is not ready, not that
+/// of the keys, busy with a script, or a replica does. A script has these of its first write, or says
+/// itself that it came too late.
 pub(in crate::redis) fn is_unserved(error: &RedisError) -> bool {
-    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, Moved, TryAgain};
-    matches!(error.kind(), ErrorKind::Server(Ask | BusyLoading | ClusterDown | Moved | TryAgain))
+    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, TryAgain};
+    match error.kind() {
+        ErrorKind::Server(Ask | BusyLoading | ClusterDown | MasterDown | Moved | TryAgain) => true,
+        _ => matches!(error.code(), Some("BUSY" | "LATE")) || is_read_only(error),
+    }
 }
 
 /// Whether the server only reads: it is a replica. Before 7.0 the code is lost inside a script.
@@ -181,6 +185,11 @@ mod tests {
             "MOVED 3999 10.0.0.1:7001",
             "ASK 3999 10.0.0.1:7001",
             "TRYAGAIN Multiple keys request during rehashing of slot",
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            "BUSY Redis is busy running a script. You can only call SCRIPT KILL",
+            "LATE it was too long on its way, and nothing was done",
+            "READONLY You can't write against a read only replica.",
+            "ERR Error running script: -READONLY You can't write against a read only replica.",
         ] {
             assert!(is_unsent(line), "{line}");
         }

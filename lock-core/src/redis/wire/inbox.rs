@@ -41,6 +41,8 @@ struct Events {
     tried: bool,
     /// The store is to be asked, whatever is known of it.
     ask: Option<Why>,
+    /// There is another server since the store answered last.
+    moved: bool,
     /// The claim, while it listens.
     waker: Option<Waker>,
 }
@@ -95,9 +97,15 @@ impl Inbox {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is another server, which was not asked yet.
+    /// Whether there is another server, which has answered no renewal yet.
     pub(in crate::redis) fn is_elsewhere(&self) -> bool {
-        self.events().ask == Some(Why::Elsewhere)
+        let events = self.events();
+        events.moved || events.ask == Some(Why::Elsewhere)
+    }
+
+    /// The store has answered the renewal before which the claim forgot what it was told.
+    pub(in crate::redis) fn answered(&self) {
+        self.events().moved = false;
     }
 
     /// Whether a hand-off was pushed, and not taken yet.
@@ -120,7 +128,7 @@ impl Inbox {
     /// Forgets that others want the key, if that was told: the store is about to be asked.
     pub(in crate::redis) fn clear_wanted(&self) -> bool {
         let mut events = self.events();
-        events.ask = None;
+        events.moved |= events.ask.take() == Some(Why::Elsewhere);
         std::mem::take(&mut events.wanted)
     }
 

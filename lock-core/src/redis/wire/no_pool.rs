@@ -4,7 +4,7 @@ use std::future::Future;
 
 use redis::Value;
 
-use super::request::{Request, Unserved, WrongServer};
+use super::request::{Request, WrongServer};
 
 /// An application's own pool of connections. There is none without the feature `deadpool`.
 #[derive(Debug, Clone)]
@@ -15,16 +15,19 @@ impl RedisPool {
         match *self {}
     }
 
-    pub(in crate::redis) async fn send(&self, _: Request<'_>) -> Result<Value, Unserved> {
+    pub(in crate::redis) async fn send(&self, _: Request<'_>) -> Result<Value, WrongServer> {
         match *self {}
     }
 
-    pub(in crate::redis) async fn send_to(
+    pub(in crate::redis) async fn send_to<F>(
         &self,
         _: Request<'_>,
-        _: &str,
+        _: impl FnOnce(Option<String>) -> F,
         _: impl Future<Output = ()>,
-    ) -> Result<Value, WrongServer> {
+    ) -> Result<Value, WrongServer>
+    where
+        F: Future<Output = Result<(), WrongServer>>,
+    {
         match *self {}
     }
 

@@ -56,17 +56,21 @@ macro_rules! connection {
     };
 }
 
-/// Sends a request. A connection to a server that only reads is taken from the pool, which would give
-/// it out again for good: a replica answers a ping.
-macro_rules! send {
-    ($pool:expr, $connection:path, $request:expr) => {{
-        let connection = connection!($pool);
-        let answer = $request.send(&mut patient(&connection), request::REQUEST_WITHIN).await;
-        let sent = from_here((*connection).clone());
-        if answer.as_ref().is_err_and(is_read_only) {
-            drop(<$connection>::take(connection));
+/// Has a connection of a pool serve a request. One that leads to another server than the master, or
+/// to a server that only reads, is taken from the pool, which would give it out again for good: a
+/// replica answers a ping.
+macro_rules! serve {
+    ($pool:expr, $connection:path, |$link:ident| $answer:expr) => {{
+        let $link = connection!($pool);
+        let answer: Result<Value, WrongServer> = $answer;
+        let sent = from_here((*$link).clone());
+        if answer.as_ref().is_err_and(leads_elsewhere) {
+            drop(<$connection>::take($link));
         }
-        answer.map_err(|fault| Unserved { fault, sent: Some(sent) })
+        answer.map_err(|wrong| WrongServer {
+            unserved: Unserved { sent: Some(sent), ..wrong.unserved },
+            again: wrong.again,
+        })
     }};
 }
 
@@ -76,65 +80,45 @@ impl RedisPool {
     }
 
     /// Sends one request over a connection of the pool, which nobody else uses meanwhile.
-    pub(in crate::redis) async fn send(&self, request: Request<'_>) -> Result<Value, Unserved> {
+    pub(in crate::redis) async fn send(&self, request: Request<'_>) -> Result<Value, WrongServer> {
+        let within = request::REQUEST_WITHIN;
         match &self.0 {
-            Kind::Server(pool) => send!(pool, deadpool_redis::Connection, request),
-            Kind::Sentinel(pool) => send!(pool, deadpool_redis::sentinel::Connection, request),
+            Kind::Server(pool) => serve!(pool, deadpool_redis::Connection, |link| {
+                request.send(&mut patient(&link), within).await.map_err(WrongServer::from)
+            }),
+            Kind::Sentinel(pool) => serve!(pool, deadpool_redis::sentinel::Connection, |link| {
+                request.send(&mut patient(&link), within).await.map_err(WrongServer::from)
+            }),
             Kind::Cluster(_) if request.replicas.is_some() => {
                 let what = "a grant through a pool of a cluster cannot wait for replicas";
-                Err(unsent(Fault::new(FaultKind::Refused, what)))
+                Err(unsent(Fault::new(FaultKind::Refused, what)).into())
             }
             Kind::Cluster(pool) => {
                 let mut connection = connection!(pool);
-                let answer = request.send(&mut *connection, request::REQUEST_WITHIN).await;
                 // It stands for the connections to all nodes, and tells of none.
-                answer.map_err(|fault| Unserved { fault, sent: None })
+                Ok(request.send(&mut *connection, within).await?)
             }
         }
     }
-}
 
-/// Sends a request, and takes the connection from the pool if it leads to another server than
-/// `master`, or to one that is none.
-macro_rules! send_to {
-    ($pool:expr, $connection:path, $request:expr, $master:expr, $superseded:expr) => {{
-        let mut connection = connection!($pool);
-        let (answer, leads_there) = tokio::select! {
-            biased;
-            () = $superseded => (Err(Failure::Other(fault::superseded())), true),
-            answer = over(&mut connection, $request, $master) => answer,
-        };
-        let sent = from_here((*connection).clone());
-        if !leads_there || answer.as_ref().is_err_and(is_read_only) {
-            drop(<$connection>::take(connection));
-        }
-        let answer = match leads_there {
-            true => answer,
-            false => Err(Failure::Other(request::elsewhere())),
-        };
-        answer.map_err(|fault| WrongServer {
-            unserved: Unserved { fault, sent: Some(sent) },
-            is_elsewhere: !leads_there,
-        })
-    }};
-}
-
-impl RedisPool {
-    /// Sends one request, which only counts if the server named `master` answers before
-    /// `superseded`.
-    pub(in crate::redis) async fn send_to(
+    /// Sends one request, which only counts if it is answered before `superseded`, and by whom
+    /// `is_master` finds right by its name.
+    pub(in crate::redis) async fn send_to<F>(
         &self,
         request: Request<'_>,
-        master: &str,
+        is_master: impl FnOnce(Option<String>) -> F,
         superseded: impl Future<Output = ()>,
-    ) -> Result<Value, WrongServer> {
+    ) -> Result<Value, WrongServer>
+    where
+        F: Future<Output = Result<(), WrongServer>>,
+    {
         match &self.0 {
-            Kind::Server(pool) => {
-                send_to!(pool, deadpool_redis::Connection, request, master, superseded)
-            }
-            Kind::Sentinel(pool) => {
-                send_to!(pool, deadpool_redis::sentinel::Connection, request, master, superseded)
-            }
+            Kind::Server(pool) => serve!(pool, deadpool_redis::Connection, |link| {
+                before(superseded, over(&link, request, is_master)).await
+            }),
+            Kind::Sentinel(pool) => serve!(pool, deadpool_redis::sentinel::Connection, |link| {
+                before(superseded, over(&link, request, is_master)).await
+            }),
             Kind::Cluster(_) => {
                 let what = "the pool is of a cluster, and the URL of sentinels";
                 Err(unsent(Fault::new(FaultKind::Refused, what)).into())
@@ -152,26 +136,36 @@ impl RedisPool {
     }
 }
 
-/// Sends a request and asks who answers; also whether that is `master`, as far as it said.
-async fn over(
-    connection: &mut MultiplexedConnection,
+/// The answer, if it comes while the term goes on.
+async fn before(
+    superseded: impl Future<Output = ()>,
+    answer: impl Future<Output = Result<Value, WrongServer>>,
+) -> Result<Value, WrongServer> {
+    tokio::select! {
+        biased;
+        () = superseded => Err(Failure::Other(fault::superseded()).into()),
+        answer = answer => answer,
+    }
+}
+
+/// Sends a request and asks who answers, which `is_master` has to find right.
+async fn over<F>(
+    connection: &MultiplexedConnection,
     request: Request<'_>,
-    master: &str,
-) -> (Result<Value, Failure>, bool) {
+    is_master: impl FnOnce(Option<String>) -> F,
+) -> Result<Value, WrongServer>
+where
+    F: Future<Output = Result<(), WrongServer>>,
+{
     let mut connection = patient(connection);
     let until = clock::now().plus(request::REQUEST_WITHIN);
     let mut pipeline = redis::pipe();
     pipeline.add_command(request.command.clone()).add_command(request::who());
-    let answers = send_all(&mut connection, &pipeline, 2, request::REQUEST_WITHIN).await;
-    let (answer, who) = match answers.map(pair) {
-        Ok(Some(answers)) => answers,
-        Ok(None) => return (Err(Failure::Other(fault::strange("a pipeline"))), true),
-        Err(failure) => return (Err(failure), true),
-    };
-    if request::run_id(who).as_deref() != Some(master) {
-        return (Ok(answer), false);
-    }
-    (request.replicated(answer, &mut connection, until).await, true)
+    let answers = send_all(&mut connection, &pipeline, 2, request::REQUEST_WITHIN).await?;
+    let strange = || Failure::Other(fault::strange("a pipeline"));
+    let (answer, who) = pair(answers).ok_or_else(strange)?;
+    is_master(request::run_id(who)).await?;
+    Ok(request.replicated(answer, &mut connection, until).await?)
 }
 
 fn pair(answers: Value) -> Option<(Value, Value)> {
@@ -221,9 +215,10 @@ fn from_here(connection: MultiplexedConnection) -> Arc<Sent> {
     Sent { connection, runtime: Handle::current() }.into()
 }
 
-/// Whether the server is a replica.
-fn is_read_only(failure: &Failure) -> bool {
-    matches!(failure, Failure::Server(error) if fault::is_read_only(error))
+/// Whether the server is another than the master, or a replica.
+fn leads_elsewhere(wrong: &WrongServer) -> bool {
+    let Failure::Server(error) = &wrong.unserved.fault else { return wrong.again.is_some() };
+    fault::is_read_only(error)
 }
 
 /// Sends several commands in one write; all answers in an array, unless one is an error.
@@ -243,28 +238,18 @@ async fn send_all(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, OnceLock};
-    use std::thread::{self, ThreadId};
-
     use deadpool_redis::{Config, Runtime};
 
-    use super::super::fake;
+    use super::super::fake::{self, READ_ONLY};
     use super::*;
 
     /// The next one may lead to another server, as where a name leads to the new primary.
     #[tokio::test]
     async fn a_connection_to_a_server_that_only_reads_does_not_go_back() {
-        let former = Arc::<OnceLock<ThreadId>>::default();
-        let port = fake::start(move |words| {
-            // Each connection has a thread, and the first leads to the former primary.
-            let here = thread::current().id();
-            match words {
-                ["SET", ..] if *former.get_or_init(|| here) == here => {
-                    Some("-READONLY You can't write against a read only replica.\r\n".into())
-                }
-                ["PING", said] => Some(format!("${}\r\n{said}\r\n", said.len())),
-                _ => Some("+OK\r\n".into()),
-            }
+        let former = |words: &[&str]| matches!(words, ["SET", ..]).then(|| READ_ONLY.into());
+        let port = fake::start_behind(former, |words| match words {
+            ["PING", said] => Some(format!("${}\r\n{said}\r\n", said.len())),
+            _ => Some("+OK\r\n".into()),
         });
         let config = Config::from_url(format!("redis://127.0.0.1:{port}"));
         let pool = RedisPool::from(config.create_pool(Some(Runtime::Tokio1)).unwrap());

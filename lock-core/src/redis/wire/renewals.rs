@@ -79,7 +79,7 @@ impl Renewed {
             }
             Value::Int(0) => Ok(Self::Lost),
             Value::Int(-1) => Ok(Self::Foreign),
-            Value::BulkString(error) => Err(refused(error)),
+            Value::ServerError(error) => Err(Failure::Server(error.clone().into())),
             Value::Array(answer) => match answer[..] {
                 [Value::Int(held @ (1 | 2)), Value::Int(first), Value::Int(last)] => {
                     let token = |token| u64::try_from(token).ok().filter(|token| *token > 0);
@@ -98,15 +98,6 @@ impl Renewed {
             Self::Held { .. } => Ok(Self::Held { first: None, last: None, wanted: None }),
             answer => Ok(answer),
         }
-    }
-}
-
-/// The server's error about one claim of many, as if that had been asked for alone.
-fn refused(error: &[u8]) -> Failure {
-    let line = String::from_utf8_lossy(error).replace(['\r', '\n'], " ");
-    match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) {
-        Ok(Value::ServerError(error)) => Failure::Server(error.into()),
-        _ => strange(),
     }
 }
 
@@ -338,13 +329,11 @@ fn tell(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
-    use std::thread::{self, ThreadId};
-
     use futures_util::future::join_all;
     use tokio::sync::watch;
 
-    use super::super::{fake, route};
+    use super::super::fake::{self, READ_ONLY};
+    use super::super::route;
     use super::*;
     use crate::key::Key;
 
@@ -431,17 +420,10 @@ mod tests {
     /// Another server may be at its address by now, as where a name leads to the new primary.
     #[tokio::test]
     async fn a_connection_to_a_server_that_only_reads_is_left() {
-        const READ_ONLY: &str = "-READONLY You can't write against a read only replica.\r\n";
         for answer in [READ_ONLY.to_owned(), format!("*2\r\n:0\r\n{READ_ONLY}")] {
-            let former = Arc::<OnceLock<ThreadId>>::default();
-            let port = fake::start(move |words| {
-                // Each connection has a thread, and the first leads to the former primary.
-                let here = thread::current().id();
-                match words {
-                    ["EVALSHA", ..] if *former.get_or_init(|| here) == here => Some(answer.clone()),
-                    words => held(words),
-                }
-            });
+            let former =
+                move |words: &[&str]| matches!(words, ["EVALSHA", ..]).then(|| answer.clone());
+            let port = fake::start_behind(former, held);
             let renewals = renewals(port, Shape::Whole);
             let refused = renewals.renew(renew("k", REQUEST_WITHIN)).await;
             assert!(refused.is_err(), "{refused:?}");

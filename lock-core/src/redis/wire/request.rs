@@ -135,8 +135,8 @@ pub(in crate::redis) async fn send_each(
     }
 }
 
-/// The answer to one command. Of our scripts none answers with an error inside of an array, so the
-/// answers of a batch are not searched for one.
+/// The answer to one command. An error inside of an array is that of one claim of several, and is
+/// found where the answer to that claim is read.
 pub(in crate::redis) fn served(answer: Value) -> Result<Value, Failure> {
     match answer {
         Value::ServerError(error) => Err(Failure::Server(error.into())),
@@ -233,30 +233,36 @@ impl Failure {
     }
 }
 
-/// A request that was not served by the master.
+/// A request through an application's pool that was not served by the master.
 #[derive(Debug)]
 pub(in crate::redis) struct WrongServer {
     pub(in crate::redis) unserved: Unserved,
-    /// Another server answered.
-    pub(in crate::redis) is_elsewhere: bool,
+    /// The connection of our own over which it may be made instead, by its number. Another may lead
+    /// to where it has run.
+    pub(in crate::redis) again: Option<u64>,
 }
 
 impl WrongServer {
-    /// An application's pool led to another server, or there is none.
+    /// There is no pool.
     pub(in crate::redis) fn nowhere() -> Self {
-        let fault = Failure::Other(elsewhere().unsent());
-        Self { unserved: Unserved { fault, sent: None }, is_elsewhere: true }
+        Failure::Other(elsewhere().unsent()).into()
     }
 }
 
-pub(super) fn elsewhere() -> Fault {
+pub(in crate::redis) fn elsewhere() -> Fault {
     let what = "the application's pool led to a server that is not the master any more";
     Fault::new(FaultKind::Transient, what)
 }
 
 impl From<Unserved> for WrongServer {
     fn from(unserved: Unserved) -> Self {
-        Self { unserved, is_elsewhere: false }
+        Self { unserved, again: None }
+    }
+}
+
+impl From<Failure> for WrongServer {
+    fn from(fault: Failure) -> Self {
+        Unserved { fault, sent: None }.into()
     }
 }
 

@@ -1,7 +1,8 @@
 -- KEYS lock, and in a cluster clock queue due, and held slots where the key is held together
--- ARGV me, lease ms
+-- ARGV me, lease ms, until when in ms
 -- -> {1, first, last, wanted} granted, whoever held the key; {3} nothing was done: all keys are to be
 --    named
+--LATE
 local call = redis.call
 local lock, clock, me = KEYS[1], KEYS[2] or 'lock:clock', ARGV[1]
 local queue, due = KEYS[3] or lock .. ':queue', KEYS[4] or lock .. ':due'

@@ -1,5 +1,7 @@
 -- KEYS lock, and in a cluster clock queue due, and held slots where the key is held together
+-- ARGV until when in ms
 -- -> 1 released, 2 handed on, 0 nobody held it; 3 nothing was done: all keys are to be named
+--LATE
 local call = redis.call
 local lock, clock = KEYS[1], KEYS[2] or 'lock:clock'
 local queue, due = KEYS[3] or lock .. ':queue', KEYS[4] or lock .. ':due'

@@ -21,7 +21,7 @@
 //! - `keep`, `free`: the lock key alone, while a slot moves. `keep_share`: a share beside it.
 //! - `rights`: the check of a user's rights. `quorum/`: the verbs at a member of a quorum.
 //! - `redisson/`: the verbs in the layout of Redisson, at one server. They name all their keys.
-//! - `owner`, `held`, `mode`, `promote`, `ticks`, `tokens`, `try`: shared functions.
+//! - `owner`, `held`, `mode`, `promote`, `ticks`, `tokens`, `try`, `late`: shared parts.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -84,6 +84,7 @@ impl Script {
                 concat!(include_str!("owner.lua"), include_str!("quorum/promote.lua")).lines()
             }
             "--TRY" => include_str!("try.lua").lines(),
+            "--LATE" => include_str!("late.lua").lines(),
             "--TELL" => include_str!("redisson/tell.lua").lines(),
             "--WAITING" => {
                 concat!(include_str!("redisson/tell.lua"), include_str!("redisson/waiting.lua"))

@@ -12,6 +12,16 @@ local has_all = #KEYS > claims
 local each = (#KEYS - 1) / claims
 local clock = has_all and KEYS[1] or 'lock:clock'
 --TOKENS
+-- The error of one claim, as its answer beside those of others.
+local function told(error)
+  local text = type(error) == 'table' and error.err or error
+  if string.find(text, 'WRONGTYPE', 1, true) then
+    return -1
+  elseif string.find(text, 'non local key', 1, true) then
+    text = 'TRYAGAIN it is on its way with its slot'
+  end
+  return {err = text}
+end
 local last = 0
 if ARGV[1] ~= '0' then
   -- The leases, whatever becomes of the tokens: a server without memory still renews.
@@ -35,13 +45,14 @@ for n = 1, claims do
     -- the holder only where there is none.
     answer = 1 + call('EXISTS', has_all and KEYS[at + 1] or lock .. ':queue')
   elseif type(holder) == 'table' then
-    answer = -1
+    answer = told(holder)
   end
-  if ARGV[1] == '0' and answer > 0 then
+  local is_held = answer == 1 or answer == 2
+  if ARGV[1] == '0' and is_held then
     -- The fence outlives the lease by an hour, as behind a grant.
     call('PEXPIRE', lock .. ':fence', lease + 3600000)
   end
-  if tracked and answer > 0 then
+  if tracked and is_held then
     -- The server tells of what was read; it has forgotten this at the write.
     call('GET', lock)
   end
@@ -72,15 +83,7 @@ for n = 1, claims do
       local got, first, own = pcall(reserve, nil, tonumber(ARGV[1]))
       return {1 + call('EXISTS', lock .. ':queue'), got and first or 0, got and own or 0}
     end)
-    if not done then
-      said = type(said) == 'table' and said.err or said
-      if string.find(said, 'non local key', 1, true) then
-        said = 'TRYAGAIN it is on its way with its slot'
-      elseif string.find(said, 'WRONGTYPE', 1, true) then
-        said = -1
-      end
-    end
-    answer = said
+    answer = done and said or told(said)
   end
   answers[n + 1] = answer
 end

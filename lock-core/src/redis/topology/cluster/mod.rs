@@ -18,9 +18,10 @@
 //! - Answers of a superseded node do not count. An answer is taken only if the node that gave it
 //!   still owns the slot by what is known when the answer is there, or was asked at the owner's
 //!   wish (`ASK`). One that took half a second or more is taken only after a look at the others: a
-//!   master that hung goes on for a moment before it hears that it was succeeded. The same goes for
-//!   its pushes. A pool of the application is refused beside a cluster: it does not tell which node
-//!   answered.
+//!   master that hung goes on for a moment before it hears that it was succeeded. A push counts if
+//!   its node still owns the slot by what is known when it comes. Whoever learns of another owner
+//!   takes back what was not looked at. A pool of the application is refused beside a cluster: it
+//!   does not tell which node answered.
 //! - A slot on its way: scripts name four keys, and a node refuses them (`TRYAGAIN`) while some are
 //!   here and some there. Attempts wait for the end of the move within their budget, or until the
 //!   claim is handed the key: the line that they ask for may be gone with that. Renewals fall

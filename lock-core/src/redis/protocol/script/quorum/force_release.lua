@@ -1,5 +1,7 @@
 -- KEYS lock, queue
+-- ARGV until when in ms
 -- -> 1 released, 0 nobody held it
+--LATE
 local call = redis.call
 local lock, queue = KEYS[1], KEYS[2]
 -- Of whatever library: a value of another type is an error here, and stays.

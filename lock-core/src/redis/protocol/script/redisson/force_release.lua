@@ -1,6 +1,7 @@
 -- KEYS lock
--- ARGV the channel
+-- ARGV the channel, until when in ms
 -- -> 1 released, 0 nobody held it
+--LATE
 --TELL
 -- A value of another type is an error here, and stays.
 if redis.call('HLEN', KEYS[1]) == 0 then
