@@ -10,15 +10,16 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
-use std::panic::catch_unwind;
-use std::pin::Pin;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
 use tokio::runtime::{Handle, Id};
+use tokio::task::coop;
 use tokio::time::Sleep;
 
 use super::Plus as _;
@@ -47,20 +48,40 @@ pub(crate) fn runtime() -> Option<Handle> {
     Handle::try_current().ok().filter(has_timers)
 }
 
+thread_local! {
+    /// The runtime that had timers when this thread looked last.
+    static WITH_TIMERS: Cell<Option<Id>> = const { Cell::new(None) };
+    /// The last one that was found to have none: it was built so, or has ended.
+    static WITHOUT_TIMERS: Cell<Option<Id>> = const { Cell::new(None) };
+}
+
 /// There is no other way to learn it than the panic of a timer, which is printed: once for each
 /// runtime in a thread.
 fn has_timers(here: &Handle) -> bool {
-    thread_local! {
-        static SEEN: Cell<Option<(Id, bool)>> = const { Cell::new(None) };
+    let here = Some(here.id());
+    if here == WITH_TIMERS.get() {
+        return true;
     }
-    match SEEN.get() {
-        Some((runtime, has)) if runtime == here.id() => has,
-        _ => {
-            let timer = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)));
-            SEEN.set(Some((here.id(), timer.is_ok())));
-            timer.is_ok()
-        }
+    if here == WITHOUT_TIMERS.get() {
+        return false;
     }
+    let looked = catch_unwind(|| {
+        let timer = pin!(coop::unconstrained(tokio::time::sleep(Duration::ZERO)));
+        let _ = timer.poll(&mut Context::from_waker(Waker::noop()));
+    });
+    let seen = if looked.is_ok() { &WITH_TIMERS } else { &WITHOUT_TIMERS };
+    seen.set(here);
+    looked.is_ok()
+}
+
+/// A timer of the runtime here panicked; whether it was not known before that this one has none. A
+/// thread for blocking code outlives its runtime.
+fn have_ended() -> bool {
+    let here = Handle::try_current().ok().map(|here| here.id());
+    if WITH_TIMERS.get() == here {
+        WITH_TIMERS.set(None);
+    }
+    here.is_some() && WITHOUT_TIMERS.replace(here) != here
 }
 
 /// The same as [`sleep_until`], for a future that is polled in several runtimes, one of which may
@@ -75,7 +96,8 @@ pub(crate) fn alarm_in(time: Duration) -> Alarm {
 }
 
 pin_project! {
-    /// Compares the clock at each poll, and has a timer of the runtime that polled it last.
+    /// Compares the clock at each poll, and has a timer of the runtime that polled it last. Where
+    /// that turns out to have ended, its task is woken to find another.
     #[derive(Debug)]
     pub(crate) struct Alarm {
         at: Instant,
@@ -112,10 +134,18 @@ impl Future for Alarm {
                 *this.runtime = here;
             }
             let Some(sleep) = this.sleep.as_mut().as_pin_mut() else { continue };
-            if sleep.poll(cx).is_pending() {
+            let polled = catch_unwind(AssertUnwindSafe(|| sleep.poll(cx)));
+            if let Ok(Poll::Pending) = polled {
                 return Poll::Pending;
             }
             this.sleep.set(None);
+            if let Err(panic) = polled {
+                if !have_ended() {
+                    resume_unwind(panic);
+                }
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         }
     }
 }
@@ -142,7 +172,7 @@ pub(crate) fn random_bits() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
+    use std::sync::mpsc;
 
     use tokio::runtime::{Builder, Runtime};
 
@@ -182,10 +212,38 @@ mod tests {
         }
     }
 
+    /// A thread for blocking code is in its runtime for as long as it lives.
+    #[test]
+    fn a_runtime_that_has_ended_has_no_timers_for_its_threads() {
+        let (ended, other) = (runtime(), runtime());
+        let (end, has_ended) = mpsc::channel();
+        let (polled, is_polled) = mpsc::channel();
+        drop(ended.spawn_blocking(move || {
+            let mut alarm = pin!(alarm_in(Duration::from_secs(60)));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(super::runtime().is_some());
+            assert!(alarm.as_mut().poll(&mut cx).is_pending());
+            polled.send(()).unwrap();
+            has_ended.recv().unwrap();
+            assert!(alarm.as_mut().poll(&mut cx).is_pending());
+            for _ in 0..2 {
+                assert!(super::runtime().is_none());
+                let _entered = other.enter();
+                assert!(super::runtime().is_some());
+                assert!(alarm.as_mut().poll(&mut cx).is_pending());
+            }
+            polled.send(()).unwrap();
+        }));
+        is_polled.recv().unwrap();
+        ended.shutdown_background();
+        end.send(()).unwrap();
+        is_polled.recv().expect("no assertion failed");
+    }
+
     #[test]
     fn an_alarm_whose_time_has_passed_needs_no_timer() {
         let mut alarm = pin!(alarm(now()));
-        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut cx = Context::from_waker(Waker::noop());
         assert!(alarm.as_mut().poll(&mut cx).is_ready());
     }
 }

@@ -7,10 +7,12 @@
 //! - [`pauses`]: pauses between tries.
 //! - [`plus`]: instants that lie ahead.
 //! - [`background`]: whether code is the conductor's.
+//! - [`foreign`]: calling what is not ours, whose panic must not go on.
 //! - [`own_thread`]: a thread with a runtime, or an error and nothing left of it.
 
 pub(crate) mod background;
 pub(crate) mod clock;
+pub(crate) mod foreign;
 pub(crate) mod own_thread;
 mod pauses;
 mod plus;

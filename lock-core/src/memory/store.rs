@@ -1,15 +1,17 @@
 //! The keys of a store in this process.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
 use tokio::sync::Notify;
 
 use crate::backend::register::{Place, Register, Turn, age, reserve, ticks};
 use crate::backend::{ClaimId, Terms};
-use crate::ground::{clock, wall};
+use crate::ground::{clock, foreign, wall};
 use crate::key::Key;
 use crate::token::{FencingToken, TokenBlock};
 use crate::view::{Holder, Inspection, KeyList, Leader, Waiter};
@@ -124,17 +126,23 @@ impl Store {
         let State { keys, tokens, followers, .. } = &mut *state;
         let now = tokens.since(at.now);
         let mint = |last, count| tokens.block(last, count, at);
-        let wake = |with: &With| with.events.notify_one();
+        // A waker may do anything, so nobody is woken before the mutex is dropped.
+        let woken = RefCell::<SmallVec<[Arc<Notify>; 2]>>::default();
+        let wake = |with: &With| woken.borrow_mut().push(with.events.clone());
         let entry = keys.entry(key.clone()).or_default();
         let followers = followers.get(key).map(|followers| (leader(entry, now), followers));
         let answer = ask(entry, &Turn { now, mint: &mint, wake: &wake, may_grant });
         if let Some((before, followers)) = followers
             && leader(entry, now) != before
         {
-            followers.iter().for_each(|(_, events)| events.notify_one());
+            woken.borrow_mut().extend(followers.iter().map(|(_, events)| events.clone()));
         }
         if entry.is_idle(now) {
             state.forget(key);
+        }
+        drop(state);
+        for events in woken.into_inner() {
+            foreign::call(|| events.notify_one());
         }
         answer
     }
@@ -267,5 +275,47 @@ impl State {
             !is_idle
         });
         self.sweep_at = SWEEP_FROM.max(self.keys.len() * 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Wake, Waker};
+
+    use super::*;
+    use crate::backend::{Backend, Claim, ClaimId, Terms};
+    use crate::memory::Memory;
+
+    /// A waker that looks whether the mutex of the store is held while it runs.
+    struct Looks(Arc<Store>, Mutex<Vec<bool>>);
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            self.1.lock().unwrap().push(self.0.state.try_lock().is_ok());
+        }
+    }
+
+    /// A waker may drop a guard or a claim of the same store, which takes this mutex.
+    #[tokio::test]
+    async fn whoever_is_woken_finds_no_mutex_held() -> Result<(), Box<dyn std::error::Error>> {
+        let (memory, key) = (Memory::new(), Key::new("k")?);
+        let looks = Arc::new(Looks(memory.store.clone(), Mutex::default()));
+        let waker = Waker::from(looks.clone());
+        let mut cx = Context::from_waker(&waker);
+        let terms = Terms::exclusive(Duration::from_secs(1));
+        let mut leader = memory.candidate(&key, ClaimId::from_bits(1), terms, &"a".into());
+        let mut waiter = memory.claim(&key, ClaimId::from_bits(2), terms);
+        let mut follower = memory.follow(&key, terms.lease);
+        leader.attempt().await?;
+        waiter.attempt().await?;
+        follower.leader().await?;
+        let (mut waits, mut follows) = (pin!(waiter.changed()), follower.changed());
+        assert!(waits.as_mut().poll(&mut cx).is_pending());
+        assert!(follows.as_mut().poll(&mut cx).is_pending());
+        leader.withdraw().await?;
+        assert_eq!(*looks.1.lock().unwrap(), [true; 2]);
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Ends: of the client, of the runtime.
 
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -155,6 +155,38 @@ fn a_hold_of_a_runtime_that_is_gone_ends_with_its_lease_where_nobody_waits() -> 
         assert!(locks.shutdown(LEASE * 50).await.complete);
         Test::Ok(())
     })
+}
+
+/// A thread for blocking code outlives its runtime, whose timers panic from then on.
+#[test]
+fn a_wait_on_a_thread_of_a_runtime_that_has_ended_goes_on() -> Test {
+    let ended = runtime();
+    let locks = LockClient::memory();
+    let guard = futures_executor::block_on(locks.lock("k").acquire())?;
+    let waiting = locks.lock("k").wait(secs(100)).acquire();
+    let (polled, is_polled) = mpsc::channel();
+    let (end, has_ended) = mpsc::channel();
+    let (told, is_told) = mpsc::channel();
+    drop(ended.spawn_blocking(move || {
+        let mut waiting = pin!(waiting);
+        for _ in 0..2 {
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(waiting.as_mut().poll(&mut context).is_pending());
+            polled.send(()).expect("the test goes on");
+            has_ended.recv().expect("the test goes on");
+        }
+        told.send(futures_executor::block_on(waiting)).expect("the test goes on");
+    }));
+    is_polled.recv()?;
+    ended.shutdown_background();
+    end.send(())?;
+    is_polled.recv()?;
+    end.send(())?;
+    assert_eq!(locks.stats().waiters, 1);
+    futures_executor::block_on(guard.release())?;
+    let next = is_told.recv_timeout(secs(20))??;
+    futures_executor::block_on(next.release())?;
+    Ok(())
 }
 
 #[test]

@@ -12,7 +12,6 @@ use tokio::task::coop;
 
 use super::terms;
 use crate::backend::{Fault, Mode};
-use crate::engine::conduct::foreign;
 use crate::engine::hold::{Door, Hold, LockGuard, LockScope, Lost, Reentry};
 use crate::engine::key::{Drives, KeyCell, Opens, Shared, Timer, unserved};
 use crate::engine::observe;
@@ -20,7 +19,7 @@ use crate::error::{
     AcquireError, BlockedBy, ClosedError, NotReplicatedError, OverloadBound, OverloadedError,
     TimeoutError, UnavailableError,
 };
-use crate::ground::{Plus as _, clock, retry_pause};
+use crate::ground::{Plus as _, clock, foreign, retry_pause};
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
 use crate::proto::{Ask, Effects, Entry, Overload, SeatId, Verdict};
@@ -104,16 +103,18 @@ enum State {
     // Boxed, as it is rare and large, and every acquire is moved about with its state.
     Entering(Box<Entering>),
     // ## Seated => (Start | Pausing | Done)
-    Seated {
-        cell: Arc<KeyCell>,
-        seat: SeatId,
-        timer: Option<Timer>,
-        /// When it sat down, until it was polled.
-        since: Option<Instant>,
-    },
+    Seated(Seated),
     // ## Pausing => Start
     Pausing(Timer),
     Done,
+}
+
+struct Seated {
+    cell: Arc<KeyCell>,
+    seat: SeatId,
+    timer: Option<Timer>,
+    /// When it sat down, until it was polled.
+    since: Option<Instant>,
 }
 
 struct Entering {
@@ -308,7 +309,7 @@ impl Acquire {
                 Poll::Ready(Ok(LockGuard::new(Hold::new(cell, token))))
             }
             Entry::Seated(seat) => {
-                self.state = State::Seated { cell, seat, timer: None, since: Some(now) };
+                self.state = State::Seated(Seated { cell, seat, timer: None, since: Some(now) });
                 Poll::Pending
             }
             Entry::Full(waiters) => {
@@ -340,6 +341,42 @@ impl Acquire {
         // Under admission one try has all the time.
         let wait = if self.has_admission() { self.options.budget() } else { self.options.wait };
         Err(why.into_error(key, wait, waited, self.tries))
+    }
+}
+
+impl Seated {
+    /// Polls the driver of the key, and looks what has become of the seat; also when that was.
+    fn told(
+        &mut self,
+        shared: &Arc<Shared>,
+        try_until: Option<Instant>,
+        cx: &mut Context<'_>,
+    ) -> Poll<(Verdict, Instant)> {
+        let Self { cell, seat, timer, since } = self;
+        loop {
+            let now = since.take().unwrap_or_else(clock::now);
+            cell.drive(Drives::Seat(*seat), Some(now));
+            let mut before = None;
+            let verdict =
+                cell.cohort().poll(*seat, now, |waker| before = foreign::renew(waker, cx));
+            drop(before);
+            let Verdict::Waiting = verdict else { return Poll::Ready((verdict, now)) };
+            if timer.is_none()
+                && let Some(until) = try_until
+                && !shared.conductor.serves_here()
+            {
+                *timer = shared.sleep_until(until);
+            }
+            let is_due = timer.as_mut().is_some_and(|due| Pin::new(due).poll(cx).is_ready());
+            let is_late = try_until.is_some_and(|until| now >= until);
+            if is_due || is_late {
+                let mut fx = Effects::none();
+                cell.cohort().expire(*seat, &mut fx);
+                cell.apply(fx);
+            } else if !cell.is_woken() {
+                return Poll::Pending;
+            }
+        }
     }
 }
 
@@ -393,6 +430,13 @@ impl TryOver {
 impl Acquire {
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, AcquireError>> {
         loop {
+            // A seat is not taken out before there is a verdict: whatever panics, it is given back.
+            let told = match &mut self.state {
+                State::Seated(seated) => {
+                    Some(ready!(seated.told(&self.shared, self.try_until, cx)))
+                }
+                _ => None,
+            };
             match std::mem::replace(&mut self.state, State::Done) {
                 State::Start => {
                     if let Poll::Ready(result) = self.start(cx) {
@@ -421,12 +465,8 @@ impl Acquire {
                         return Poll::Pending;
                     }
                 }
-                State::Seated { cell, seat, mut timer, since } => {
-                    let (verdict, now) = self.stand(&cell, seat, &mut timer, since, cx);
-                    if let Verdict::Waiting = verdict {
-                        self.state = State::Seated { cell, seat, timer, since: None };
-                        return Poll::Pending;
-                    }
+                State::Seated(Seated { cell, .. }) => {
+                    let Some((verdict, now)) = told else { continue };
                     // A waiter that was told to poll the driver, and goes, has somebody else told.
                     cell.nudge();
                     if let Some(guard) = self.judge(cell, verdict, now)? {
@@ -441,40 +481,6 @@ impl Acquire {
                     self.state = State::Start;
                 }
                 State::Done => panic!("`Acquire` was polled after it had completed"),
-            }
-        }
-    }
-
-    /// Polls the driver of the key, and looks what has become of the seat; also when that was.
-    fn stand(
-        &self,
-        cell: &Arc<KeyCell>,
-        seat: SeatId,
-        timer: &mut Option<Timer>,
-        mut since: Option<Instant>,
-        cx: &mut Context<'_>,
-    ) -> (Verdict, Instant) {
-        loop {
-            let now = since.take().unwrap_or_else(clock::now);
-            cell.drive(Drives::Seat(seat), Some(now));
-            let mut before = None;
-            let verdict = cell.cohort().poll(seat, now, |waker| before = foreign::renew(waker, cx));
-            drop(before);
-            let Verdict::Waiting = verdict else { return (verdict, now) };
-            if timer.is_none()
-                && let Some(until) = self.try_until
-                && !self.shared.conductor.serves_here()
-            {
-                *timer = self.shared.sleep_until(until);
-            }
-            let is_due = timer.as_mut().is_some_and(|due| Pin::new(due).poll(cx).is_ready());
-            let is_late = self.try_until.is_some_and(|until| now >= until);
-            if is_due || is_late {
-                let mut fx = Effects::none();
-                cell.cohort().expire(seat, &mut fx);
-                cell.apply(fx);
-            } else if !cell.is_woken() {
-                return (Verdict::Waiting, now);
             }
         }
     }
@@ -551,13 +557,13 @@ impl Future for Acquire {
 
 impl Acquire {
     fn is_in_line(&self) -> bool {
-        matches!(self.state, State::Seated { .. } | State::Entering(_))
+        matches!(self.state, State::Seated(_) | State::Entering(_))
     }
 }
 
 impl Drop for Acquire {
     fn drop(&mut self) {
-        if let State::Seated { cell, seat, .. } = &self.state {
+        if let State::Seated(Seated { cell, seat, .. }) = &self.state {
             let mut fx = Effects::none();
             let waker = cell.cohort().cancel(*seat, clock::now(), &mut fx);
             cell.settle(fx);
@@ -574,7 +580,7 @@ impl fmt::Debug for Acquire {
         let state = match self.state {
             State::Start => "start",
             State::Entering(_) => "waiting for a call beside it",
-            State::Seated { .. } => "waiting",
+            State::Seated(_) => "waiting",
             State::Pausing(_) => "pausing",
             State::Done => "done",
         };

@@ -26,10 +26,10 @@ use futures_util::FutureExt as _;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
+use super::Kept;
 use super::registry::Registry;
 use super::sweep::{NEVER, Sweep};
-use super::{Kept, foreign};
-use crate::ground::{Plus as _, background, clock, lock, own_thread};
+use crate::ground::{Plus as _, background, clock, foreign, lock, own_thread};
 use crate::options::Background;
 
 /// A key is left to its callers for this long: short beside a lease, long beside a request.

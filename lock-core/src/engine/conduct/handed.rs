@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
 
-use super::foreign;
+use crate::ground::foreign;
 
 /// Wakes the tasks that one key is handed to.
 #[derive(Debug, Default)]

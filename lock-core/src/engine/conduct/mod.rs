@@ -6,15 +6,16 @@
 //!   conductor.
 //! - [`conductor`]: the one thread of a client, for what no caller polls.
 //! - [`sweep`]: when the conductor takes keys over.
-//! - [`foreign`], [`handed`]: calling wakers, so that a panic or an idle worker costs nobody else.
+//! - [`handed`]: calling a waker, so that an idle worker costs nobody else.
 
 mod baton;
 mod conductor;
-pub(in crate::engine) mod foreign;
 mod handed;
 mod kept;
 mod registry;
 mod sweep;
+#[cfg(test)]
+mod wakers;
 
 pub(in crate::engine) use baton::Baton;
 pub(in crate::engine) use conductor::{Conductor, HELPED_AFTER, LOOK_AFTER, ROUNDS_MAX};

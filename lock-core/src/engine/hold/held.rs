@@ -10,11 +10,10 @@ use super::handle::LockHandle;
 use super::release::Releasing;
 use super::view::View;
 use crate::backend::{Fault, FaultKind, Mode};
-use crate::engine::conduct::foreign;
 use crate::engine::key::{KeyCell, RELEASE_WITHIN};
 use crate::engine::observe::{self, OpenSpan};
 use crate::error::{ReleaseError, UnavailableError};
-use crate::ground::clock;
+use crate::ground::{clock, foreign};
 use crate::proto::{Effects, ReleaseAnswer};
 
 /// A hold on a key; dropping it gives the lock up in the background.

@@ -1,10 +1,11 @@
 //! Acts on all busy keys of a client, and words about them.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::Ordering;
 
 use super::cell::Shared;
-use crate::engine::conduct::foreign;
-use crate::ground::clock;
+use crate::ground::{clock, foreign};
 use crate::proto::{Counters, Effects};
 use crate::view::BusyKey;
 
@@ -32,11 +33,19 @@ impl Shared {
         let now = clock::now();
         let (of_one, cells): (Vec<_>, Vec<_>) = cells.iter().partition(|cell| cell.is_of_one());
         let mut busy: Vec<_> = cells.iter().map(|cell| cell.busy(now)).collect();
-        // Those who stand for one election have a cell each, and are few.
+        if of_one.is_empty() {
+            return busy;
+        }
+        // Those who stand for one election have a cell each.
+        let places = busy.iter().enumerate().map(|(at, busy)| (busy.key.clone(), at));
+        let mut places: HashMap<_, _> = places.collect();
         for cell in of_one {
-            match busy.iter_mut().find(|busy| busy.key == *cell.key()) {
-                Some(busy) => busy.add(cell.busy(now)),
-                None => busy.push(cell.busy(now)),
+            match places.entry(cell.key().clone()) {
+                Entry::Occupied(at) => busy[*at.get()].add(cell.busy(now)),
+                Entry::Vacant(place) => {
+                    place.insert(busy.len());
+                    busy.push(cell.busy(now));
+                }
             }
         }
         busy

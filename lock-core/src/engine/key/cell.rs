@@ -19,12 +19,10 @@ use super::host::{Host, KeyCohort, KeyEffects};
 use super::opens::Opens;
 use super::shared::{SharedBy, TimerBy};
 use crate::backend::{ClaimId, DynClaim, Fault, FaultKind, Terms};
-use crate::engine::conduct::{
-    Baton, HELPED_AFTER, Handed, Kept, LOOK_AFTER, NEVER, ROUNDS_MAX, foreign,
-};
+use crate::engine::conduct::{Baton, HELPED_AFTER, Handed, Kept, LOOK_AFTER, NEVER, ROUNDS_MAX};
 use crate::engine::observe;
 use crate::error::{LossReason, LostError};
-use crate::ground::{Plus as _, background, clock, lock};
+use crate::ground::{Plus as _, background, clock, foreign, lock};
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, SeatId, Waking};
 use crate::token::FencingToken;
@@ -211,15 +209,16 @@ impl KeyCell {
         if !self.baton.take() {
             return;
         }
-        // Requests have timers and connections; the caller may be on another executor.
-        let is_inside = background::is_here() || clock::runtime().is_some();
-        let runtime = match is_inside {
-            true => None,
-            false => self.shared.conductor.runtime(is_caller),
-        };
-        let _entered = runtime.as_ref().map(Handle::enter);
         let waker = waker_ref(self);
         for round in 1.. {
+            // Requests have timers and connections; the caller may be on another executor, and learn in
+            // this very round that its runtime has ended.
+            let is_inside = background::is_here() || clock::runtime().is_some();
+            let runtime = match is_inside {
+                true => None,
+                false => self.shared.conductor.runtime(is_caller),
+            };
+            let _entered = runtime.as_ref().map(Handle::enter);
             // A young key is swept up soon, and polled by the conductor then. It may grow up meanwhile.
             let is_swept = !self.is_grown_up() && !self.shared.conductor.is_inline();
             let _hands = is_swept.then(background::enter_caller);
@@ -305,8 +304,9 @@ impl KeyCell {
     /// Nobody drives this key any more.
     pub(in crate::engine) fn orphaned(self: &Arc<Self>, why: Fault) {
         let mut fx = Effects::none();
-        self.cohort().orphan(why, clock::now(), &mut fx);
+        let left = self.cohort().orphan(why, clock::now(), &mut fx);
         self.apply(fx);
+        foreign::call(|| drop(left));
         self.retire(false);
     }
 

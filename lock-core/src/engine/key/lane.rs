@@ -11,9 +11,8 @@ use super::leave;
 use crate::backend::{
     Attempt, Change, ClaimId, DynClaim, Fault, Listening, Mode, Renewal, Request, Withdrawal,
 };
-use crate::engine::conduct::foreign;
 use crate::engine::observe::Asked;
-use crate::ground::{FAULT_PAUSES, clock};
+use crate::ground::{FAULT_PAUSES, clock, foreign};
 use crate::proto::{Effects, ReleaseAnswer, Step};
 
 type Claimed = Box<dyn DynClaim>;

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::host::{Host, ReleaseReply};
 use crate::backend::{DynClaim, Fault, Withdrawal};
-use crate::engine::conduct::foreign;
 use crate::engine::observe::Asked;
-use crate::ground::{FAULT_PAUSES, Plus as _, clock};
+use crate::ground::{FAULT_PAUSES, Plus as _, clock, foreign};
 use crate::key::Key;
 use crate::proto::ReleaseAnswer;
 

@@ -13,9 +13,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::closed::Closed;
 use crate::backend::{Capabilities, DynBackend, Fault, FaultKind};
-use crate::engine::conduct::{Conductor, Kept, foreign};
+use crate::engine::conduct::{Conductor, Kept};
 use crate::ground::clock::{self, Alarm};
-use crate::ground::{Plus as _, background};
+use crate::ground::{Plus as _, background, foreign};
 use crate::key::{Key, KeyError};
 use crate::options::{Background, LockOptions};
 

@@ -1,5 +1,7 @@
 //! The next step of the driver, and the answers that it got.
 
+use std::mem;
+
 use super::held::Idle;
 use super::*;
 use crate::backend::{Attempt, Change, FaultKind};
@@ -347,15 +349,21 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// The driver is gone, with its runtime or by a panic: its claim dies at the store with the
-    /// lease. The hold is over for its guard, and those who wait are told why.
-    pub(crate) fn orphan(&mut self, why: Fault, now: Instant, fx: &mut Effects<W, R>) {
+    /// lease. The hold is over for its guard, and those who wait are told why. What is left of its
+    /// claims is to be dropped without the mutex: releases that wait are told by it.
+    #[must_use]
+    pub(crate) fn orphan(
+        &mut self,
+        why: Fault,
+        now: Instant,
+        fx: &mut Effects<W, R>,
+    ) -> impl Sized + use<W, R> {
         self.lose_all(LossReason::Shutdown, now, fx);
-        self.place = Phase::Vacant;
-        if let Some(more) = &mut self.more {
-            more.beside = None;
-        }
+        let beside = self.more.as_mut().and_then(|more| more.beside.take());
+        let left = (mem::replace(&mut self.place, Phase::Vacant), beside);
         self.has_driver = false;
         self.fail_all(&Verdict::Unavailable(why), fx);
+        left
     }
 }
 

@@ -445,7 +445,7 @@ fn a_held_that_comes_before_the_driver_saw_the_end_of_the_lease_does_not_revive_
 fn an_orphaned_cohort_tells_its_holder_and_its_waiters() {
     let mut world = held(5, false, 2, 64, ms(20));
     let mut fx = Effects::none();
-    world.cohort.orphan(super::world::fault(), world.now, &mut fx);
+    drop(world.cohort.orphan(super::world::fault(), world.now, &mut fx));
     assert_eq!(fx.wake_more.len(), 2);
     let cause = world.cohort.lost(1, world.now, &mut Effects::none());
     assert_eq!(cause, Some(LossReason::Shutdown));
