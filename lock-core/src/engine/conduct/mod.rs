@@ -15,7 +15,7 @@ mod kept;
 mod registry;
 mod sweep;
 #[cfg(test)]
-mod wakers;
+mod tests;
 
 pub(in crate::engine) use baton::Baton;
 pub(in crate::engine) use conductor::{Conductor, HELPED_AFTER, LOOK_AFTER, ROUNDS_MAX};
