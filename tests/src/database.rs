@@ -65,9 +65,14 @@ fn fault_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Fault> {
 ///
 /// Where that is of something else.
 pub fn database_error(error: &(dyn Error + 'static)) -> DatabaseError {
-    let cause = fault_of(error).and_then(Fault::cause);
-    let found = cause.and_then(|cause| cause.downcast_ref::<DatabaseError>());
-    found.unwrap_or_else(|| panic!("no error of a database: {error:?}")).clone()
+    found_of_database(error).unwrap_or_else(|| panic!("no error of a database: {error:?}"))
+}
+
+/// The same, where there is one.
+#[must_use]
+pub fn found_of_database(error: &(dyn Error + 'static)) -> Option<DatabaseError> {
+    let cause = fault_of(error).and_then(Fault::cause)?;
+    cause.downcast_ref::<DatabaseError>().cloned()
 }
 
 /// One try, which is told what is wrong.

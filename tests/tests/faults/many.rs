@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::join_all;
-use lock_core::{AcquireError, LockClient, LockGuard};
+use lock_core::{AcquireError, LockClient};
 use tests::checker::Checker;
 use tests::redis::RedisServer;
 use tests::wait::{eventually, within};
@@ -145,13 +145,6 @@ const TASKS: usize = 64;
 async fn take_each(locks: LockClient, first: usize, keys: usize) {
     for n in (first..keys).step_by(TASKS) {
         given_back(locks.lock(format!("k:{n}")).await.unwrap()).await;
-    }
-}
-
-/// Gives a key back. An answer of a busy machine may come late; what is left in the end is looked for.
-async fn given_back(guard: LockGuard) {
-    if let Err(error) = guard.release().await {
-        assert!(error.is_unavailable(), "{error}");
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) use lock_core::sql::Sqlite as Store;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
-pub(crate) use tests::database::{database_error, once, refused};
+pub(crate) use tests::database::{database_error, found_of_database, once, refused};
 pub(crate) use tests::support::*;
 
 /// A folder for a database.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -95,6 +96,7 @@ pub struct Acquire {
     watched: observe::Wait,
 }
 
+#[derive(Default)]
 enum State {
     // ## Start => (Entering | Seated | Pausing | Done)
     Start,
@@ -106,6 +108,7 @@ enum State {
     Seated(Seated),
     // ## Pausing => Start
     Pausing(Timer),
+    #[default]
     Done,
 }
 
@@ -430,54 +433,49 @@ impl TryOver {
 impl Acquire {
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, AcquireError>> {
         loop {
-            // A seat is not taken out before there is a verdict: whatever panics, it is given back.
-            let told = match &mut self.state {
-                State::Seated(seated) => {
-                    Some(ready!(seated.told(&self.shared, self.try_until, cx)))
-                }
-                _ => None,
-            };
-            match std::mem::replace(&mut self.state, State::Done) {
+            match &mut self.state {
                 State::Start => {
+                    self.state = State::Done;
                     if let Poll::Ready(result) = self.start(cx) {
                         return Poll::Ready(result);
                     }
                 }
-                State::Entering(mut entering) => {
-                    let Entering { door, turn, lost, timer } = &mut *entering;
+                State::Entering(entering) => {
+                    let Entering { door, turn, lost, timer } = &mut **entering;
                     if let Poll::Ready(permit) = turn.as_mut().poll(cx) {
                         let now = clock::now();
-                        if let Some(hold) =
-                            permit.and_then(|it| Hold::entered(door, it, self.options.mode, now))
-                        {
+                        let entered = |it| Hold::entered(door, it, self.options.mode, now);
+                        let hold = permit.and_then(entered);
+                        // Without one the guard, or the hold, is gone: like any other from now on.
+                        self.state = if hold.is_some() { State::Done } else { State::Start };
+                        if let Some(hold) = hold {
                             self.watched.saw(now);
                             return Poll::Ready(Ok(LockGuard::new(hold)));
                         }
-                        // The guard, or the hold, is gone: like any other from now on.
-                        self.state = State::Start;
                     } else if Pin::new(lost).poll(cx).is_ready() {
                         self.state = State::Start;
                     } else if Pin::new(timer).poll(cx).is_ready() {
-                        let key = door.key().clone();
-                        self.next_try(key, TryOver::by_sibling(door))?;
+                        let (key, why) = (door.key().clone(), TryOver::by_sibling(door));
+                        self.state = State::Done;
+                        self.next_try(key, why)?;
                     } else {
-                        self.state = State::Entering(entering);
                         return Poll::Pending;
                     }
                 }
-                State::Seated(Seated { cell, .. }) => {
-                    let Some((verdict, now)) = told else { continue };
+                State::Seated(seated) => {
+                    // Until there is a verdict the seat stays: whatever panics, it is given back.
+                    let (verdict, now) = ready!(seated.told(&self.shared, self.try_until, cx));
+                    let State::Seated(Seated { cell, .. }) = mem::take(&mut self.state) else {
+                        continue;
+                    };
                     // A waiter that was told to poll the driver, and goes, has somebody else told.
                     cell.nudge();
                     if let Some(guard) = self.judge(cell, verdict, now)? {
                         return Poll::Ready(Ok(guard));
                     }
                 }
-                State::Pausing(mut pause) => {
-                    if Pin::new(&mut pause).poll(cx).is_pending() {
-                        self.state = State::Pausing(pause);
-                        return Poll::Pending;
-                    }
+                State::Pausing(pause) => {
+                    ready!(Pin::new(pause).poll(cx));
                     self.state = State::Start;
                 }
                 State::Done => panic!("`Acquire` was polled after it had completed"),

@@ -882,7 +882,7 @@ pub(super) mod tests {
             ["CLUSTER", "NODES"] => {
                 let port: u16 = *port_now.wait();
                 let nodes = format!("a 127.0.0.1:{port}@1 master - 0 0 1 connected 0-16383");
-                Some(format!("${}\r\n{nodes}\r\n", nodes.len()))
+                Some(fake::text(&nodes))
             }
             ["SSUBSCRIBE", channel] => Some(subscribed("ssubscribe", channel)),
             ["SUNSUBSCRIBE", channel] => Some(subscribed("sunsubscribe", channel)),

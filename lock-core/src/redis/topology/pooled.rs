@@ -168,10 +168,9 @@ mod tests {
             let this = self.clone();
             fake::start(move |words| match words {
                 ["INFO", ..] => {
-                    let info = format!("run_id:{}", (*this.name.lock().unwrap())?);
-                    Some(format!("${}\r\n{info}\r\n", info.len()))
+                    Some(fake::text(&format!("run_id:{}", (*this.name.lock().unwrap())?)))
                 }
-                ["PING", said] => Some(format!("${}\r\n{said}\r\n", said.len())),
+                ["PING", said] => Some(fake::text(said)),
                 words => {
                     this.writes.fetch_add(usize::from(words[0] == "SET"), Ordering::SeqCst);
                     Some("+OK\r\n".into())

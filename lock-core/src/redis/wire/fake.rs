@@ -41,6 +41,11 @@ where
 pub(in crate::redis) const READ_ONLY: &str =
     "-READONLY You can't write against a read only replica.\r\n";
 
+/// An answer in words.
+pub(in crate::redis) fn text(said: &str) -> String {
+    format!("${}\r\n{said}\r\n", said.len())
+}
+
 /// The answer to a subscription.
 pub(in crate::redis) fn subscribed(channel: &str) -> String {
     let bytes = channel.len();

@@ -248,7 +248,7 @@ mod tests {
     async fn a_connection_to_a_server_that_only_reads_does_not_go_back() {
         let former = |words: &[&str]| matches!(words, ["SET", ..]).then(|| READ_ONLY.into());
         let port = fake::start_behind(former, |words| match words {
-            ["PING", said] => Some(format!("${}\r\n{said}\r\n", said.len())),
+            ["PING", said] => Some(fake::text(said)),
             _ => Some("+OK\r\n".into()),
         });
         let config = Config::from_url(format!("redis://127.0.0.1:{port}"));

@@ -196,7 +196,7 @@ pub(crate) async fn acquires_dropped_at_any_moment_under_contention_leave_nothin
                 let guard = rival.lock(&key).wait(ms(20_000)).await.expect("a grant");
                 // It is held while others run.
                 tokio::task::yield_now().await;
-                guard.release().await.expect("a release");
+                given_back(guard).await;
             }
         }
     });
@@ -220,7 +220,7 @@ pub(crate) async fn acquires_dropped_at_any_moment_under_contention_leave_nothin
                 // Given up in both ways.
                 match tries % 3 {
                     0 => drop(guard.expect("a grant")),
-                    _ => guard.expect("a grant").release().await.expect("a release"),
+                    _ => given_back(guard.expect("a grant")).await,
                 }
             }
             () = patience => {}

@@ -241,7 +241,7 @@ mod tests {
                     "a 127.0.0.1:{}@1 master - 0 0 1 connected 0-16383",
                     port.lock().unwrap()
                 );
-                Some(format!("${}\r\n{nodes}\r\n", nodes.len()))
+                Some(fake::text(&nodes))
             }
             _ => Some("+OK\r\n".into()),
         });
