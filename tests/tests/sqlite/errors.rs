@@ -115,7 +115,7 @@ async fn a_file_that_is_read_only_is_refused_at_connect() {
 async fn busy(locks: &LockClient) -> DatabaseError {
     let wait = once().with_wait(ms(3_000));
     loop {
-        let error = locks.lock("k").options(wait.clone()).acquire().await.expect_err("a busy file");
+        let error = locks.lock("k").options(wait).acquire().await.expect_err("a busy file");
         if let Some(error @ DatabaseError::Busy { .. }) = found_of_database(&error) {
             return error;
         }
