@@ -150,13 +150,17 @@ impl Future for Alarm {
     }
 }
 
-/// A count under a keyed hash whose key is the operating system's randomness, so that no two
-/// processes draw the same, however alike they started.
+/// Two counts, mixed, that begin at the operating system's randomness, so that no two processes draw
+/// the same, however alike they started.
 pub(crate) fn random_u128() -> u128 {
-    static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
+    static FIRST: LazyLock<[u64; 2]> = LazyLock::new(|| {
+        let keys = RandomState::new();
+        [0, 1].map(|n| keys.hash_one(n))
+    });
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let [high, low] = KEYS.each_ref().map(|key| u128::from(key.hash_one(count)));
+    let mixed = |first: u64| fastrand::Rng::with_seed(first.wrapping_add(count)).u64(..);
+    let [high, low] = FIRST.map(|first| u128::from(mixed(first)));
     high << 64 | low
 }
 

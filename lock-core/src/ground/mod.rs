@@ -9,10 +9,13 @@
 //! - [`background`]: whether code is the conductor's.
 //! - [`foreign`]: calling what is not ours, whose panic must not go on.
 //! - [`own_thread`]: a thread with a runtime, or an error and nothing left of it.
+//! - `looks`: a waker, for tests.
 
 pub(crate) mod background;
 pub(crate) mod clock;
 pub(crate) mod foreign;
+#[cfg(test)]
+pub(crate) mod looks;
 pub(crate) mod own_thread;
 mod pauses;
 mod plus;

@@ -282,26 +282,19 @@ impl State {
 mod tests {
     use std::future::Future;
     use std::pin::pin;
-    use std::task::{Context, Wake, Waker};
+    use std::task::{Context, Waker};
 
     use super::*;
     use crate::backend::{Backend, Claim, ClaimId, Terms};
+    use crate::ground::looks::Looks;
     use crate::memory::Memory;
-
-    /// A waker that looks whether the mutex of the store is held while it runs.
-    struct Looks(Arc<Store>, Mutex<Vec<bool>>);
-
-    impl Wake for Looks {
-        fn wake(self: Arc<Self>) {
-            self.1.lock().unwrap().push(self.0.state.try_lock().is_ok());
-        }
-    }
 
     /// A waker may drop a guard or a claim of the same store, which takes this mutex.
     #[tokio::test]
     async fn whoever_is_woken_finds_no_mutex_held() -> Result<(), Box<dyn std::error::Error>> {
         let (memory, key) = (Memory::new(), Key::new("k")?);
-        let looks = Arc::new(Looks(memory.store.clone(), Mutex::default()));
+        let store = memory.store.clone();
+        let looks = Looks::new(move || store.state.try_lock().is_ok());
         let waker = Waker::from(looks.clone());
         let mut cx = Context::from_waker(&waker);
         let terms = Terms::exclusive(Duration::from_secs(1));
@@ -315,7 +308,7 @@ mod tests {
         assert!(waits.as_mut().poll(&mut cx).is_pending());
         assert!(follows.as_mut().poll(&mut cx).is_pending());
         leader.withdraw().await?;
-        assert_eq!(*looks.1.lock().unwrap(), [true; 2]);
+        assert_eq!(looks.found(), [true; 2]);
         Ok(())
     }
 }

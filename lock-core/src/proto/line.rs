@@ -188,6 +188,7 @@ impl<T: Stands> Line<T> {
     }
 
     /// Gives the seat up, in the line or not.
+    #[inline]
     pub(crate) fn remove(&mut self, id: SeatId) -> Option<T> {
         self.leave(id);
         let seats = self.seats.as_mut()?;
@@ -299,18 +300,17 @@ impl<T: Stands> Seats<T> {
         self.extend_run();
     }
 
+    // The value is not to be moved about.
+    #[inline]
     fn remove(&mut self, id: u32) -> Option<T> {
-        let slot = self.slots.get_mut(id as usize)?;
+        let (slot, free) = (self.slots.get_mut(id as usize)?, Slot::Free { next: self.free });
         if matches!(slot, Slot::Free { .. }) {
             return None;
         }
-        let taken = std::mem::replace(slot, Slot::Free { next: self.free });
+        let Slot::Taken { value, .. } = std::mem::replace(slot, free) else { return None };
         self.free = id;
         self.taken -= 1;
-        match taken {
-            Slot::Taken { value, .. } => Some(value),
-            Slot::Free { .. } => None,
-        }
+        Some(value)
     }
 
     /// Each seat is passed once, as it stays in the run until it leaves the line.

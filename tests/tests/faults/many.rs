@@ -87,7 +87,8 @@ async fn claims_that_ask_together_exclude_each_other_and_have_tokens_that_grow()
     let (acquired, requests) = stats.iter().fold((0, 0), |(acquired, requests), stats| {
         (acquired + stats.acquired, requests + stats.store_requests)
     });
-    assert_eq!(acquired, 2 * 40 * CROWD as u64);
+    // On a busy machine a grant that was pushed may run out before its task comes to run.
+    assert!(acquired >= 2 * 40 * CROWD as u64, "{acquired}");
     assert!(requests < acquired * 3 / 2, "{requests} requests for {acquired}: few went together");
     nothing_left(&server, clients).await;
 }

@@ -813,7 +813,7 @@ pub(super) mod tests {
         let port = fake::start({
             let told = told.clone();
             move |words| match words {
-                ["SUBSCRIBE", channel] => Some(fake::subscribed(channel)),
+                ["SUBSCRIBE", channel] => Some(fake::subscribed("subscribe", channel)),
                 ["EVALSHA", sha, ..] if *sha == attempt => Some(":100\r\n".into()),
                 ["EVALSHA", sha, ..] if *sha == renew => Some("*2\r\n:5000\r\n:2\r\n".into()),
                 ["EVALSHA", sha, _, _, _, last @ ..]
@@ -848,7 +848,7 @@ pub(super) mod tests {
             let (attempt, renew) = (attempt.clone(), renew.clone());
             let renewed = if renews { "*2\r\n:5000\r\n:1\r\n" } else { "-ERR no\r\n" };
             let port = fake::start(move |words| match words {
-                ["SUBSCRIBE", channel] => Some(fake::subscribed(channel)),
+                ["SUBSCRIBE", channel] => Some(fake::subscribed("subscribe", channel)),
                 ["EVALSHA", sha, ..] if *sha == attempt => Some(":100\r\n".into()),
                 ["EVALSHA", sha, ..] if *sha == renew => Some(renewed.into()),
                 ["EVALSHA", ..] => Some(":0\r\n".into()),
@@ -874,18 +874,14 @@ pub(super) mod tests {
         let servers: Arc<OnceLock<Arc<Topology>>> = Arc::default();
         let (moves, there, own) = (is_moving.clone(), servers.clone(), Arc::new(OnceLock::new()));
         let port_now = own.clone();
-        let subscribed = |kind: &str, channel: &str| {
-            let (long, bytes) = (kind.len(), channel.len());
-            format!(">3\r\n${long}\r\n{kind}\r\n${bytes}\r\n{channel}\r\n:1\r\n")
-        };
         let port = fake::start(move |words| match words {
             ["CLUSTER", "NODES"] => {
                 let port: u16 = *port_now.wait();
                 let nodes = format!("a 127.0.0.1:{port}@1 master - 0 0 1 connected 0-16383");
                 Some(fake::text(&nodes))
             }
-            ["SSUBSCRIBE", channel] => Some(subscribed("ssubscribe", channel)),
-            ["SUNSUBSCRIBE", channel] => Some(subscribed("sunsubscribe", channel)),
+            ["SSUBSCRIBE", channel] => Some(fake::subscribed("ssubscribe", channel)),
+            ["SUNSUBSCRIBE", channel] => Some(fake::subscribed("sunsubscribe", channel)),
             ["EVALSHA", sha, ..] if attempts.iter().any(|known| sha == known) => {
                 if !moves.load(Ordering::SeqCst) {
                     return Some("*5\r\n:0\r\n:1\r\n:9000\r\n:0\r\n:100\r\n".into());

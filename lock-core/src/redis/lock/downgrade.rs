@@ -63,7 +63,7 @@ mod tests {
             ["EVALSHA", sha, ..] if *sha == attempt => Some(":100\r\n".into()),
             ["EVALSHA", sha, ..] if *sha == renew => Some("*2\r\n:5000\r\n:1\r\n".into()),
             ["EVALSHA", sha, ..] if *sha == downgrade => Some(String::new()),
-            ["SUBSCRIBE", channel] => Some(fake::subscribed(channel)),
+            ["SUBSCRIBE", channel] => Some(fake::subscribed("subscribe", channel)),
             _ => Some("+OK\r\n".into()),
         });
         let lease = Duration::from_millis(1_200);

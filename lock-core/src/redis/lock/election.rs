@@ -120,7 +120,7 @@ mod tests {
                 let (told, attempt) = (told.clone(), attempt.clone());
                 let (publish, withdraw) = (publish.clone(), withdraw.clone());
                 move |words| match words {
-                    ["SUBSCRIBE", channel] => Some(fake::subscribed(channel)),
+                    ["SUBSCRIBE", channel] => Some(fake::subscribed("subscribe", channel)),
                     ["EVALSHA", sha, ..] if *sha == attempt => {
                         Some("*4\r\n:1\r\n:100\r\n:131\r\n:1\r\n".into())
                     }

@@ -46,10 +46,10 @@ pub(in crate::redis) fn text(said: &str) -> String {
     format!("${}\r\n{said}\r\n", said.len())
 }
 
-/// The answer to a subscription.
-pub(in crate::redis) fn subscribed(channel: &str) -> String {
-    let bytes = channel.len();
-    format!(">3\r\n$9\r\nsubscribe\r\n${bytes}\r\n{channel}\r\n:1\r\n")
+/// The answer to a subscription of this kind, or to its end.
+pub(in crate::redis) fn subscribed(kind: &str, channel: &str) -> String {
+    let (long, bytes) = (kind.len(), channel.len());
+    format!(">3\r\n${long}\r\n{kind}\r\n${bytes}\r\n{channel}\r\n:1\r\n")
 }
 
 fn serve(stream: &TcpStream, says: impl Fn(&[&str]) -> Option<String>) -> Option<()> {

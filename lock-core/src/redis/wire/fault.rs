@@ -87,10 +87,17 @@ pub(in crate::redis) fn is_unserved(error: &RedisError) -> bool {
     }
 }
 
-/// Whether the server only reads: it is a replica. Before 7.0 the code is lost inside a script.
+/// Whether the server only reads: it is a replica. Before 7.0 the code is lost inside a script, and
+/// stands behind the places in which it came up. What comes behind that may name a key.
 pub(in crate::redis) fn is_read_only(error: &RedisError) -> bool {
+    let is_place = |part: &str| {
+        let of_script =
+            part.starts_with("Error running script") || part.starts_with("@user_script");
+        of_script || part.parse::<u32>().is_ok()
+    };
+    let said = error.detail().and_then(|detail| detail.split(": ").find(|part| !is_place(part)));
     error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
-        || error.detail().is_some_and(|detail| detail.contains("READONLY"))
+        || said.is_some_and(|said| said.starts_with("-READONLY "))
 }
 
 /// The server that answered, or was to, is not the master any more.
@@ -189,12 +196,17 @@ mod tests {
             "BUSY Redis is busy running a script. You can only call SCRIPT KILL",
             "LATE it was too long on its way, and nothing was done",
             "READONLY You can't write against a read only replica.",
-            "ERR Error running script: -READONLY You can't write against a read only replica.",
+            "ERR Error running script (call to f_0f): @user_script:1: @user_script: 1: -READONLY You \
+             can't write against a read only replica.",
         ] {
             assert!(is_unsent(line), "{line}");
         }
-        for line in ["OOM command not allowed", "ERR Error running script", "NOREPLICAS Not enough"]
-        {
+        for line in [
+            "OOM command not allowed",
+            "ERR Error running script",
+            "ERR Error running script (call to f_0f): @user_script:17: no `x: -READONLY y`",
+            "NOREPLICAS Not enough",
+        ] {
             assert!(!is_unsent(line), "{line}");
         }
     }

@@ -378,21 +378,8 @@ fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Weak;
-    use std::task::Wake;
-
     use super::*;
-
-    /// A waker that looks whether a mutex of the inboxes is held while it runs.
-    struct Looks(Weak<Inboxes>, Mutex<Vec<bool>>);
-
-    impl Wake for Looks {
-        fn wake(self: Arc<Self>) {
-            let inboxes = self.0.upgrade().unwrap();
-            let free = inboxes.claims.try_lock().is_ok() && inboxes.renewed.try_lock().is_ok();
-            self.1.lock().unwrap().push(free);
-        }
-    }
+    use crate::ground::looks::Looks;
 
     /// A waker may drop a guard or a claim of the same client, which takes these mutexes.
     #[test]
@@ -401,7 +388,11 @@ mod tests {
         let claim = ClaimId::from_bits(5);
         let inbox = inboxes.open(claim);
         inboxes.renewed(b"k", claim);
-        let looks = Arc::new(Looks(Arc::downgrade(&inboxes), Mutex::default()));
+        let theirs = Arc::downgrade(&inboxes);
+        let looks = Looks::new(move || {
+            let inboxes = theirs.upgrade().unwrap();
+            inboxes.claims.try_lock().is_ok() && inboxes.renewed.try_lock().is_ok()
+        });
         let waker = Waker::from(looks.clone());
         let flushed = PushInfo { kind: PushKind::Invalidate, data: vec![Value::Nil] };
         let told: [&dyn Fn(); 3] = [&|| inboxes.stir(), &|| inboxes.stir_these(&[claim]), &|| {
@@ -412,7 +403,7 @@ mod tests {
             tell();
             assert_eq!(inbox.handed(), None);
         }
-        assert_eq!(*looks.1.lock().unwrap(), [true; 3]);
+        assert_eq!(looks.found(), [true; 3]);
     }
 
     #[test]

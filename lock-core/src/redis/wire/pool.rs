@@ -56,10 +56,19 @@ macro_rules! connection {
     };
 }
 
-/// Has a connection of a pool serve a request. One that leads to another server than the master, or
-/// to a server that only reads, is taken from the pool, which would give it out again for good: a
-/// replica answers a ping.
+/// Has a connection of a pool of servers serve a request, or does what a cluster's does. One that
+/// leads to another server than the master, or to a server that only reads, is taken from the pool,
+/// which would give it out again for good: a replica answers a ping.
 macro_rules! serve {
+    ($kind:expr, |$link:ident| $answer:expr, |$cluster:pat_param| $other:expr) => {
+        match $kind {
+            Kind::Server(pool) => serve!(pool, deadpool_redis::Connection, |$link| $answer),
+            Kind::Sentinel(pool) => {
+                serve!(pool, deadpool_redis::sentinel::Connection, |$link| $answer)
+            }
+            Kind::Cluster($cluster) => $other,
+        }
+    };
     ($pool:expr, $connection:path, |$link:ident| $answer:expr) => {{
         let $link = connection!($pool);
         let answer: Result<Value, WrongServer> = $answer;
@@ -82,23 +91,19 @@ impl RedisPool {
     /// Sends one request over a connection of the pool, which nobody else uses meanwhile.
     pub(in crate::redis) async fn send(&self, request: Request<'_>) -> Result<Value, WrongServer> {
         let within = request::REQUEST_WITHIN;
-        match &self.0 {
-            Kind::Server(pool) => serve!(pool, deadpool_redis::Connection, |link| {
-                request.send(&mut patient(&link), within).await.map_err(WrongServer::from)
-            }),
-            Kind::Sentinel(pool) => serve!(pool, deadpool_redis::sentinel::Connection, |link| {
-                request.send(&mut patient(&link), within).await.map_err(WrongServer::from)
-            }),
-            Kind::Cluster(_) if request.replicas.is_some() => {
-                let what = "a grant through a pool of a cluster cannot wait for replicas";
-                Err(unsent(Fault::new(FaultKind::Refused, what)).into())
-            }
-            Kind::Cluster(pool) => {
+        serve!(
+            &self.0,
+            |link| request.send(&mut patient(&link), within).await.map_err(WrongServer::from),
+            |pool| {
+                if request.replicas.is_some() {
+                    let what = "a grant through a pool of a cluster cannot wait for replicas";
+                    return Err(unsent(Fault::new(FaultKind::Refused, what)).into());
+                }
                 let mut connection = connection!(pool);
                 // It stands for the connections to all nodes, and tells of none.
                 Ok(request.send(&mut *connection, within).await?)
             }
-        }
+        )
     }
 
     /// Sends one request, which only counts if it is answered before `superseded`, and by whom
@@ -112,18 +117,10 @@ impl RedisPool {
     where
         F: Future<Output = Result<(), WrongServer>>,
     {
-        match &self.0 {
-            Kind::Server(pool) => serve!(pool, deadpool_redis::Connection, |link| {
-                before(superseded, over(&link, request, is_master)).await
-            }),
-            Kind::Sentinel(pool) => serve!(pool, deadpool_redis::sentinel::Connection, |link| {
-                before(superseded, over(&link, request, is_master)).await
-            }),
-            Kind::Cluster(_) => {
-                let what = "the pool is of a cluster, and the URL of sentinels";
-                Err(unsent(Fault::new(FaultKind::Refused, what)).into())
-            }
-        }
+        serve!(&self.0, |link| before(superseded, over(&link, request, is_master)).await, |_| {
+            let what = "the pool is of a cluster, and the URL of sentinels";
+            Err(unsent(Fault::new(FaultKind::Refused, what)).into())
+        })
     }
 
     /// Drops the connections that nobody uses now.

@@ -12,16 +12,6 @@ local has_all = #KEYS > claims
 local each = (#KEYS - 1) / claims
 local clock = has_all and KEYS[1] or 'lock:clock'
 --TOKENS
--- The error of one claim, as its answer beside those of others.
-local function told(error)
-  local text = type(error) == 'table' and error.err or error
-  if string.find(text, 'WRONGTYPE', 1, true) then
-    return -1
-  elseif string.find(text, 'non local key', 1, true) then
-    text = 'TRYAGAIN it is on its way with its slot'
-  end
-  return {err = text}
-end
 local last = 0
 if ARGV[1] ~= '0' then
   -- The leases, whatever becomes of the tokens: a server without memory still renews.
@@ -35,7 +25,7 @@ for n = 1, claims do
   local lock = has_all and KEYS[at] or KEYS[n]
   local me, lease = ARGV[2 * n + 1], ARGV[2 * n + 2]
   local holder = redis.pcall('GET', lock)
-  local answer = 0
+  local answer, failed = 0, nil
   if holder == me then
     call('PEXPIRE', lock, lease)
     answer = ARGV[1] == '0' and call('EXISTS', lock .. ':queue') == 1 and 2 or 1
@@ -45,7 +35,7 @@ for n = 1, claims do
     -- the holder only where there is none.
     answer = 1 + call('EXISTS', has_all and KEYS[at + 1] or lock .. ':queue')
   elseif type(holder) == 'table' then
-    answer = told(holder)
+    failed = holder
   end
   local is_held = answer == 1 or answer == 2
   if ARGV[1] == '0' and is_held then
@@ -56,7 +46,7 @@ for n = 1, claims do
     -- The server tells of what was read; it has forgotten this at the write.
     call('GET', lock)
   end
-  if answer == 0 and holder and string.sub(holder, 1, 5) == 'lock:' then
+  if answer == 0 and type(holder) == 'string' and string.sub(holder, 1, 5) == 'lock:' then
     local held, slots = lock .. ':held', lock .. ':slots'
     -- An error of one is none of those beside it.
     local done, said = pcall(function()
@@ -83,7 +73,22 @@ for n = 1, claims do
       local got, first, own = pcall(reserve, nil, tonumber(ARGV[1]))
       return {1 + call('EXISTS', lock .. ':queue'), got and first or 0, got and own or 0}
     end)
-    answer = done and said or told(said)
+    if done then
+      answer = said
+    else
+      failed = said
+    end
+  end
+  if failed then
+    -- The error of one claim, as its answer beside those of others.
+    local text = type(failed) == 'table' and failed.err or failed
+    if string.find(text, 'WRONGTYPE', 1, true) then
+      answer = -1
+    elseif string.find(text, 'non local key', 1, true) then
+      answer = {err = 'TRYAGAIN it is on its way with its slot'}
+    else
+      answer = {err = text}
+    end
   end
   answers[n + 1] = answer
 end

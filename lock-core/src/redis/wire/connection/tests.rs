@@ -31,7 +31,7 @@ fn cutting() -> Cutting {
                     "SUBSCRIBE" => {
                         asks.send(()).unwrap();
                         answer.recv().unwrap();
-                        fake::subscribed(&words[1])
+                        fake::subscribed("subscribe", &words[1])
                     }
                     _ => "+OK\r\n".to_owned(),
                 };
@@ -162,7 +162,7 @@ async fn a_server_that_reads_its_data_is_not_back() {
     let (asked, refused) = (Arc::new(AtomicU64::new(0)), 3);
     let counted = asked.clone();
     let port = fake::start(move |words| match words {
-        ["SUBSCRIBE", channel] => Some(fake::subscribed(channel)),
+        ["SUBSCRIBE", channel] => Some(fake::subscribed("subscribe", channel)),
         ["GET", "lock:clock"] if counted.fetch_add(1, Ordering::SeqCst) < refused => {
             Some("-LOADING Redis is loading the dataset in memory\r\n".into())
         }
