@@ -38,6 +38,9 @@ pub struct UnderFaults {
     pub told_within: Duration,
     /// Within which time a free key must be granted to who waits for it (V5).
     pub granted_within: Duration,
+    /// How long the machine kept what takes part from running, between two instants of the history's
+    /// clock. A store that stood still is well.
+    pub stalled_ns: Option<fn(u64, u64) -> u64>,
 }
 
 impl UnderFaults {
@@ -152,7 +155,9 @@ pub(super) fn answers(rule: &UnderFaults, calls: &Calls<'_>, violations: &mut Ve
         let is_true = match error {
             "timeout" => call.invoke.budget_ns.is_some_and(|budget_ns| took_ns >= budget_ns),
             error if error.starts_with("unavailable") => {
-                let is_short = call.invoke.budget_ns.is_some_and(|budget_ns| budget_ns < SHORT_NS);
+                let stalled = rule.stalled_ns.map(|stalled| stalled(call.invoke.t_ns, end.t_ns));
+                let short_ns = SHORT_NS + stalled.unwrap_or(0);
+                let is_short = call.invoke.budget_ns.is_some_and(|budget_ns| budget_ns < short_ns);
                 is_short || rule.excused(|one| one.unavailable, call.invoke.t_ns, end.t_ns)
             }
             _ => false,

@@ -9,9 +9,14 @@ use crate::history::Kind::{Fail, Info, Invoke, Ok as Done};
 
 /// A checker of what holders knew, under faults that excuse what `excuse` says until 100.
 fn known(excuse: Excuse) -> Checker {
+    stalled(excuse, None)
+}
+
+/// The same, on a machine that takes so much of the time.
+fn stalled(excuse: Excuse, stalled_ns: Option<fn(u64, u64) -> u64>) -> Checker {
     let excuses = vec![Excuse { until_ns: 100, ..excuse }];
     let (told_within, granted_within) = (Duration::from_nanos(20), Duration::from_nanos(10));
-    let rule = UnderFaults { excuses, told_within, granted_within };
+    let rule = UnderFaults { excuses, told_within, granted_within, stalled_ns };
     Checker::new().slack(Duration::ZERO).under_faults(rule)
 }
 
@@ -118,6 +123,14 @@ fn an_error_that_does_not_say_what_happened_is_refused() {
     events[1].error = Some("unavailable: gone".to_owned());
     assert!(known(Excuse::default()).check(&events).is_err());
     assert!(unavailable.check(&events).is_ok());
+    // Of which the store had less than it may take, as the machine had the rest.
+    events[0].budget_ns = Some(1_000_000_040);
+    let of_all: fn(u64, u64) -> u64 = |from_ns, until_ns| until_ns - from_ns;
+    let less: fn(u64, u64) -> u64 = |_, _| 40;
+    for (stalls, is_true) in [(of_all, true), (less, false)] {
+        let checker = stalled(Excuse::default(), Some(stalls));
+        assert_eq!(checker.check(&events).is_ok(), is_true);
+    }
 }
 
 #[test]

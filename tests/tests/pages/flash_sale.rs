@@ -8,6 +8,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 use tests::browser::{Browser, Page};
+use tests::mariadb::MariaDbServer;
+use tests::postgres::PostgresServer;
 use tests::redis::RedisServer;
 
 use crate::support::{fits, picture};
@@ -195,4 +197,25 @@ async fn several_processes_over_redis_take_turns_and_a_picture_is_taken() {
     }
     page.has_no_problems();
     assert!(shop.close(), "it did not end well");
+}
+
+/// All make the table at once, and the page of one shows who of all has the key.
+#[tokio::test]
+async fn several_processes_over_a_database_sell_each_item_once() {
+    let (postgres, mariadb) = (PostgresServer::start(), MariaDbServer::start());
+    let browser = Browser::start().await;
+    for url in [postgres.url(), mariadb.url()] {
+        let shop = Shop::open(&["--locks", &url, "--processes", "4"]);
+        let page = browser.open(&shop.url).await;
+        rush(&page, 300, 100).await;
+        assert_eq!([number(&page, "sold").await, number(&page, "oversold").await], [100, 0]);
+        assert!(number(&page, "remote").await > 0, "no hand-off from process to process");
+        begin(&page, 400, 400).await;
+        page.until("buyers wait", "view?.queue > 0").await;
+        page.has_no_problems();
+        let locks = browser.open(&format!("{}/locks", shop.url)).await;
+        locks.until("the key", "document.querySelector('tr[data-key=\"buy:sneaker\"]')").await;
+        locks.has_no_problems();
+        assert!(shop.close(), "it did not end well");
+    }
 }

@@ -228,28 +228,32 @@ impl<W, R> Cohort<W, R> {
         while let Some(id) = at {
             at = self.line.after(id);
             let Some(seat) = self.line.get(id) else { continue };
-            let (deadline, entered, mode) = (seat.ask.deadline, seat.entered, seat.ask.terms.mode);
+            let deadline = seat.ask.deadline;
             if deadline > now {
                 self.earliest = Some(self.earliest.map_or(deadline, |other| other.min(deadline)));
             } else {
-                let verdict = self.expiry(entered, mode);
+                let verdict = self.expiry(seat);
                 self.count().timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));
                 self.fail(id, verdict, fx);
             }
         }
     }
 
-    /// The answer to a waiter that came at `entered` and whose time is over. Where nobody here is
-    /// in its way and the store has not answered since, that counts as out of reach: no rival is
-    /// known of.
-    fn expiry(&self, entered: Instant, mode: Mode) -> Verdict {
+    /// The answer to a waiter whose time is over. Where nobody here is in its way and the store has
+    /// not answered since it came, that counts as out of reach: no rival is known of. One that came
+    /// when its time was over left the store none.
+    fn expiry(&self, seat: &Seat<W>) -> Verdict {
+        let Seat { ask, entered, .. } = seat;
+        let mode = ask.terms.mode;
         let is_in_the_way = || self.open_mode() != Some(mode) || self.is_full_for(mode);
         if self.is_taken() && is_in_the_way() {
             return Verdict::TimedOut(self.blocked_by());
         }
         match self.trouble() {
             Some(fault) => Verdict::Unavailable(Fault::clone(fault)),
-            None if self.has_answered(entered) => Verdict::TimedOut(self.blocked_by()),
+            None if self.has_answered(*entered) || ask.deadline <= *entered => {
+                Verdict::TimedOut(self.blocked_by())
+            }
             None => Verdict::Unavailable(Fault::new(
                 FaultKind::Transient,
                 "the store did not answer within the wait",
@@ -275,8 +279,8 @@ impl<W, R> Cohort<W, R> {
     /// is over already, as another thread has granted it, stays what it is.
     pub(crate) fn expire(&mut self, seat: SeatId, fx: &mut Effects<W, R>) {
         let waits = |seat: &&Seat<W>| matches!(seat.state, SeatState::Waiting(_));
-        let Some(Seat { entered, ask, .. }) = self.line.get(seat).filter(waits) else { return };
-        let verdict = self.expiry(*entered, ask.terms.mode);
+        let Some(waiting) = self.line.get(seat).filter(waits) else { return };
+        let verdict = self.expiry(waiting);
         let was_head = self.line.head() == Some(seat);
         self.count().timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));
         self.fail(seat, verdict, fx);

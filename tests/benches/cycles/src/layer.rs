@@ -13,7 +13,8 @@ use crate::free::keys;
 use crate::{LEASE, connect};
 
 pub(crate) async fn requests(url: &str, count: usize) {
-    let layer = LockLayer::new(connect(url).await).key(header("cycles:{x-order}")).wait(LEASE);
+    let locks = connect(url).await;
+    let layer = LockLayer::new(locks.clone()).key(header("cycles:{x-order}")).wait(LEASE);
     let service = layer.lease(LEASE).layer(service_fn(answer));
     for key in keys(count) {
         let order = key.trim_start_matches("cycles:");
@@ -23,6 +24,8 @@ pub(crate) async fn requests(url: &str, count: usize) {
         assert_eq!(response.status(), 200);
         response.into_body().collect().await.expect("its body");
     }
+    // The last release is in the background, and the next run would wait for its lease to end.
+    assert!(locks.shutdown(LEASE).await.complete, "a release was not answered");
 }
 
 async fn answer(_: Request<Empty<Bytes>>) -> Result<Response<Empty<Bytes>>, Infallible> {

@@ -70,6 +70,17 @@ fn a_store_that_did_not_answer_within_the_wait_is_out_of_reach() {
     world.finish();
 }
 
+/// As where the keys before it have used up the time of all.
+#[test]
+fn a_wait_that_is_over_when_it_begins_says_nothing_of_the_store() {
+    let mut world = World::new();
+    world.enter(world.ask(Duration::ZERO), MAX);
+    // Nothing is left to do, and the verdict is read.
+    world.turn();
+    assert_eq!(world.timed_out, 1);
+    world.finish();
+}
+
 #[test]
 fn a_wait_in_which_the_key_was_seen_held_is_a_time_out() {
     // Others want the key, so it is given back, and asked for anew for the one who waits here.
