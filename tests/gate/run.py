@@ -28,8 +28,10 @@ TABLE = Path(__file__).with_name("suites.toml")
 # What every run of the first tier draws from. `--all` draws another.
 SEED = 27
 # Suites that wait for servers and clocks, at a time; beside them one that computes. One that takes
-# half a core with its servers counts for two.
+# half a core with its servers counts for two. The scenes of all layouts, which `--all` has, take more of a
+# core than the rest does.
 LANES = 4
+LANES_OF_ALL = 3
 # Of one binary, so that its tests have threads that carry their names; more where those mostly wait.
 THREADS = 2
 # libtest says so of a test that runs for a minute; it may go on for five more.
@@ -143,7 +145,16 @@ def taken(session):
 
 @cache
 def times():
-    return ALL_TIMES if os.environ.get("TESTS_ALL") else 1
+    return ALL_TIMES if is_all() else 1
+
+
+@cache
+def lanes():
+    return LANES_OF_ALL if is_all() else LANES
+
+
+def is_all():
+    return "TESTS_ALL" in os.environ
 
 
 def stat_of(task):
@@ -379,7 +390,7 @@ class Run:
         waits = sum(suite.lanes() for suite in running.values() if not suite.busy)
         # With nothing left that waits, each core has one that computes.
         busy_max = 1 if waits or any(not suite.busy for suite in waiting) else os.cpu_count()
-        fits = (suite for suite in waiting if (busy < busy_max if suite.busy else waits + suite.lanes() <= LANES))
+        fits = (suite for suite in waiting if (busy < busy_max if suite.busy else waits + suite.lanes() <= lanes()))
         return next(fits, None)
 
     def start(self, suite):

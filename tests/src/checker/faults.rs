@@ -40,7 +40,7 @@ pub struct UnderFaults {
     pub granted_within: Duration,
     /// How long the machine kept what takes part from running, between two instants of the history's
     /// clock. A store that stood still is well.
-    pub stalled_ns: Option<fn(u64, u64) -> u64>,
+    pub stalled_between: Option<fn(u64, u64) -> u64>,
 }
 
 impl UnderFaults {
@@ -155,7 +155,8 @@ pub(super) fn answers(rule: &UnderFaults, calls: &Calls<'_>, violations: &mut Ve
         let is_true = match error {
             "timeout" => call.invoke.budget_ns.is_some_and(|budget_ns| took_ns >= budget_ns),
             error if error.starts_with("unavailable") => {
-                let stalled = rule.stalled_ns.map(|stalled| stalled(call.invoke.t_ns, end.t_ns));
+                let stalled =
+                    rule.stalled_between.map(|stalled| stalled(call.invoke.t_ns, end.t_ns));
                 let short_ns = SHORT_NS + stalled.unwrap_or(0);
                 let is_short = call.invoke.budget_ns.is_some_and(|budget_ns| budget_ns < short_ns);
                 is_short || rule.excused(|one| one.unavailable, call.invoke.t_ns, end.t_ns)

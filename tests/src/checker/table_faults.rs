@@ -13,10 +13,10 @@ fn known(excuse: Excuse) -> Checker {
 }
 
 /// The same, on a machine that takes so much of the time.
-fn stalled(excuse: Excuse, stalled_ns: Option<fn(u64, u64) -> u64>) -> Checker {
+fn stalled(excuse: Excuse, stalled_between: Option<fn(u64, u64) -> u64>) -> Checker {
     let excuses = vec![Excuse { until_ns: 100, ..excuse }];
     let (told_within, granted_within) = (Duration::from_nanos(20), Duration::from_nanos(10));
-    let rule = UnderFaults { excuses, told_within, granted_within, stalled_ns };
+    let rule = UnderFaults { excuses, told_within, granted_within, stalled_between };
     Checker::new().slack(Duration::ZERO).under_faults(rule)
 }
 

@@ -96,6 +96,13 @@ async fn is_over(page: &Page, buyers: u32, before: u64) {
     page.until("the last buyer has left", &over).await;
 }
 
+/// On the page of locks.
+async fn the_key_is_shown(browser: &Browser, shop: &Shop) {
+    let locks = browser.open(&format!("{}/locks", shop.url)).await;
+    locks.until("the key", "document.querySelector('tr[data-key=\"buy:sneaker\"]')").await;
+    locks.has_no_problems();
+}
+
 async fn number(page: &Page, id: &str) -> u64 {
     let text = page.text(&format!("#{id}")).await.replace(',', "");
     text.parse().unwrap_or_else(|_| panic!("#{id} shows {text:?}"))
@@ -166,9 +173,7 @@ async fn the_inspector_and_the_metrics_are_beside_the_page() {
     let page = browser.open(&shop.url).await;
     begin(&page, 400, 400).await;
     page.until("buyers wait", "view?.queue > 0").await;
-    let locks = browser.open(&format!("{}/locks", shop.url)).await;
-    locks.until("the key", "document.querySelector('tr[data-key=\"buy:sneaker\"]')").await;
-    locks.has_no_problems();
+    the_key_is_shown(&browser, &shop).await;
     let metrics = browser.open(&format!("{}/metrics", shop.url)).await;
     let text = metrics.text("body").await;
     for name in ["lock_hold_seconds_bucket{le=", "lock_handoffs_total{kind=", "lock_waiters "] {
@@ -213,9 +218,7 @@ async fn several_processes_over_a_database_sell_each_item_once() {
         begin(&page, 400, 400).await;
         page.until("buyers wait", "view?.queue > 0").await;
         page.has_no_problems();
-        let locks = browser.open(&format!("{}/locks", shop.url)).await;
-        locks.until("the key", "document.querySelector('tr[data-key=\"buy:sneaker\"]')").await;
-        locks.has_no_problems();
+        the_key_is_shown(&browser, &shop).await;
         assert!(shop.close(), "it did not end well");
     }
 }

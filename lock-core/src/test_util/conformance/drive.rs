@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 
+use super::played::ran_out;
 use crate::backend::{
     Attempt, Backend, Capabilities, Claim, ClaimId, Fault, Follower, Following, Grant, Mode,
     Renewal, Terms, Withdrawal,
@@ -140,14 +141,14 @@ impl Process {
     fn asker(&self, mode: Mode, lease: Duration, queues: bool, name: &'static str) -> Asker {
         let id = ClaimId::random();
         let claim = self.backend.claim(&self.key, id, terms(mode, lease, queues));
-        Asker { claim, id, name, sent: clock::now() }
+        Asker::new(claim, id, name)
     }
 
     /// One that takes the key from all who hold it.
     pub(super) fn forcer(&self, name: &'static str) -> Asker {
         let id = ClaimId::random();
         let claim = self.backend.forced(&self.key, id, terms(Mode::Exclusive, LONG, true));
-        Asker { claim, id, name, sent: clock::now() }
+        Asker::new(claim, id, name)
     }
 
     /// One that stands for election.
@@ -159,7 +160,7 @@ impl Process {
         let id = ClaimId::random();
         let terms = terms(Mode::Exclusive, lease, true);
         let claim = self.backend.candidate(&self.key, id, terms, &value.into());
-        Asker { claim, id, name: value, sent: clock::now() }
+        Asker::new(claim, id, value)
     }
 
     /// One that follows an election.
@@ -202,12 +203,29 @@ impl Process {
 
     /// Asks whoever holds the key to give it up; false if nobody does.
     pub(super) async fn asks_to_give_up(&self) -> bool {
-        self.backend.request_revoke(&self.key).await.expect("an answer")
+        answered!("a request to give up", self.backend.request_revoke(&self.key))
     }
 
-    /// Takes the key away from whoever holds it; false if nobody does.
-    pub(super) async fn forces(&self) -> bool {
-        self.backend.force_release(&self.key).await.expect("an answer")
+    /// Takes the key away from whoever holds it.
+    pub(super) async fn forces(&self) {
+        let (found, asked) = self.force_release().await;
+        // An answer that was lost may have said so.
+        assert!(found || asked > 1, "somebody holds the key");
+    }
+
+    /// Takes the key away from whoever holds it, and nobody may.
+    pub(super) async fn forces_nobody(&self) {
+        assert!(!self.force_release().await.0, "nobody holds the key");
+    }
+
+    /// The answer, and how often it was asked for.
+    async fn force_release(&self) -> (bool, u32) {
+        let mut asked = 0;
+        let found = answered!("the key taken away", {
+            asked += 1;
+            self.backend.force_release(&self.key)
+        });
+        (found, asked)
     }
 
     /// Ends without a farewell.
@@ -227,6 +245,8 @@ pub(super) struct Asker {
     name: &'static str,
     /// When the last request was sent.
     pub(super) sent: Instant,
+    /// Until when it holds, by what it was told last.
+    until: Option<Instant>,
 }
 
 /// The answer to a verb of an `Asker`.
@@ -240,8 +260,16 @@ macro_rules! asked {
 }
 
 impl Asker {
+    fn new(claim: AnyClaim, id: ClaimId, name: &'static str) -> Self {
+        Self { claim, id, name, sent: clock::now(), until: None }
+    }
+
     pub(super) async fn attempt(&mut self) -> Attempt {
-        asked!(self, claim.attempt)
+        let answer = asked!(self, claim.attempt);
+        if let Attempt::Granted(grant) = &answer {
+            self.until = Some(clock::now() + grant.valid_for);
+        }
+        answer
     }
 
     /// Asks once, and must be granted.
@@ -288,26 +316,47 @@ impl Asker {
     }
 
     pub(super) async fn renewal(&mut self) -> Renewal {
-        asked!(self, claim.renew)
+        let answer = asked!(self, claim.renew);
+        self.goes_on(answer)
     }
 
     /// Renews, and must still hold.
     pub(super) async fn renews(&mut self) -> Grant {
-        match self.renewal().await {
-            Renewal::Held(grant) => grant,
-            Renewal::Lost => panic!("{} should hold the key still", self.name),
-        }
+        let renewal = self.renewal().await;
+        self.held(renewal)
     }
 
     pub(super) async fn downgrade(&mut self) -> Renewal {
-        asked!(self, claim.downgrade)
+        let answer = asked!(self, claim.downgrade);
+        self.goes_on(answer)
     }
 
     /// Becomes a reader, and must still hold.
     pub(super) async fn downgrades(&mut self) -> Grant {
-        match self.downgrade().await {
+        let renewal = self.downgrade().await;
+        self.held(renewal)
+    }
+
+    fn goes_on(&mut self, answer: Renewal) -> Renewal {
+        if let Renewal::Held(grant) = &answer {
+            self.until = Some(clock::now() + grant.valid_for);
+        }
+        answer
+    }
+
+    fn held(&self, answer: Renewal) -> Grant {
+        match answer {
             Renewal::Held(grant) => grant,
-            Renewal::Lost => panic!("{} should hold the key still", self.name),
+            Renewal::Lost => self.lost("it should hold the key still"),
+        }
+    }
+
+    /// It does not hold what it should hold, which only its own clock can excuse.
+    pub(super) fn lost(&self, what: &str) -> ! {
+        let what = format!("{}: {what}", self.name);
+        match self.until {
+            Some(until) if clock::now() >= until => ran_out(&what),
+            _ => panic!("{what}"),
         }
     }
 
@@ -330,7 +379,9 @@ impl Asker {
         let (answer, asked) = self.withdraws().await;
         // An answer that was lost may have said so.
         let is_told = answer == Withdrawal::Released || asked > 1;
-        assert!(is_told, "{} held the key: {answer:?}", self.name);
+        if !is_told {
+            self.lost(&format!("it held the key, and was told {answer:?}"));
+        }
     }
 
     /// Leaves without holding anything.

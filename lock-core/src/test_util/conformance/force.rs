@@ -27,7 +27,7 @@ pub async fn a_key_is_taken_from_its_holder_and_handed_to_the_next(subject: &dyn
     if !is_promised(&one).await {
         return;
     }
-    assert!(!three.forces().await, "nobody holds the key");
+    three.forces_nobody().await;
     let (mut old, mut next) = (one.claim("the old"), two.claim("the next"));
     let mut last = one.claim("the last");
     let before = old.takes().await;
@@ -38,7 +38,7 @@ pub async fn a_key_is_taken_from_its_holder_and_handed_to_the_next(subject: &dyn
         drop(timeout(case.soon(), old.claim.changed()).await);
     }
     eventually("another waits", case.soon(), async || old.renews().await.wanted).await;
-    assert!(three.forces().await, "somebody holds the key");
+    three.forces().await;
     if one.capabilities().push {
         old.is_told(case.soon(), "the old holder was not told").await;
         next.is_told(case.soon(), "the next holder was not told").await;
@@ -65,8 +65,8 @@ pub async fn a_key_that_was_taken_away_with_nobody_in_line_is_free(subject: &dyn
     }
     let mut old = one.claim("the old");
     let before = old.takes().await;
-    assert!(two.forces().await, "somebody holds the key");
-    assert!(!two.forces().await, "nobody holds the key any more");
+    two.forces().await;
+    two.forces_nobody().await;
     case.is_free(&two).await;
     let mut new = two.unqueued("the new");
     let grant = case.takes(&two, &mut new).await;

@@ -14,6 +14,9 @@
 //! - `election`: who leads, and those who follow.
 //! - `blocked`: runtimes that do not come to run anything.
 //! - `drive`: the verbs as the engine uses them, for the properties.
+//!
+//! A hold that ran out by the clock of its holder ends a play, and says nothing of the store.
+//! [`conformance_tests!`](crate::conformance_tests) plays such a property anew.
 
 mod blocked;
 mod drive;
@@ -24,6 +27,7 @@ mod line;
 mod list;
 mod lost;
 mod modes;
+mod played;
 mod push;
 mod revoke;
 mod tokens;
@@ -36,6 +40,8 @@ pub use line::*;
 pub use list::*;
 pub use lost::*;
 pub use modes::*;
+#[doc(hidden)]
+pub use played::played;
 pub use push::*;
 pub use revoke::*;
 pub use tokens::*;
@@ -137,7 +143,8 @@ macro_rules! __conformance_test {
     ([$($runtime:tt)*] $subject:expr; $property:ident $($rest:ident)*) => {
         #[tokio::test($($runtime)*)]
         async fn $property() {
-            $crate::test_util::conformance::$property(&$subject).await;
+            use $crate::test_util::conformance;
+            conformance::played(async || conformance::$property(&$subject).await).await;
         }
 
         $crate::__conformance_test! { [$($runtime)*] $subject; $($rest)* }

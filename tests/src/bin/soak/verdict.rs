@@ -88,7 +88,7 @@ pub(crate) fn judge(
         excuses: about.iter().flat_map(|done| done.excuses(kind, times)).collect(),
         told_within: told_within(times),
         granted_within: times.recheck + Duration::from_millis(1_500),
-        stalled_ns: Some(stalls::between),
+        stalled_between: Some(stalls::between),
     };
     let checker = Checker::new().slack(LATE).under_faults(rule);
     let checker = killed.into_iter().fold(checker, Checker::killed);

@@ -151,8 +151,9 @@ pub(crate) async fn many_keys_used_once_each_leave_nothing(stage: &mut Stage<'_>
         let (locks, key) = (locks.locks.clone(), stage.key(&format!("{task}")));
         tasks.push(tokio::spawn(async move {
             for n in 0..40 {
-                let guard = locks.lock(format!("{key}-{n}")).await.expect("a free key");
-                given_back(guard).await;
+                // All at once is more than some servers serve in time on a busy machine.
+                let acquire = locks.lock(format!("{key}-{n}")).retries(5).acquire();
+                given_back(acquire.await.expect("a free key")).await;
             }
         }));
     }

@@ -41,6 +41,9 @@ struct Hold {
 /// How long what was let go may take: a request that is not answered, and the ones behind it.
 const REST: Duration = Duration::from_secs(8);
 
+/// How often one of many clients tries to connect.
+const CONNECT_TRIES_MAX: u32 = 3;
+
 type Outcome = Result<Reply, Reply>;
 
 impl Session {
@@ -234,8 +237,7 @@ impl Session {
     async fn flood(&mut self, key: &str, n: &str, wait: &str) -> Outcome {
         let wait = millis(wait)?;
         for _ in 0..number(n)? {
-            let client = self.arguments.client().await;
-            let client = client.map_err(|error| Reply::failed("unavailable", error))?;
+            let client = self.one_more().await?;
             let acquire = client.lock(key).wait(wait).acquire();
             let waiter = tokio::spawn(async move {
                 if let Ok(guard) = acquire.await {
@@ -245,6 +247,17 @@ impl Session {
             self.floods.push((client, waiter));
         }
         Ok(Reply::done())
+    }
+
+    /// One of so many clients that a busy machine may not let each in at its first try.
+    async fn one_more(&self) -> Result<LockClient, Reply> {
+        let mut tries = 1;
+        loop {
+            match self.arguments.client().await {
+                Err(_) if tries < CONNECT_TRIES_MAX => tries += 1,
+                answer => return answer.map_err(|error| Reply::failed("unavailable", error)),
+            }
+        }
     }
 
     async fn contend(&mut self, key: &str, numbers: [&str; 4]) -> Outcome {
