@@ -75,8 +75,8 @@ impl MysqlDialect {
     ) -> Result<Option<Taken>, Fault> {
         let power = power_of(ask.tokens_max);
         let mut args = vec![
-            Arg::Text(ask.key.to_string()),
-            Arg::Text(ask.claim.to_string()),
+            Arg::Key(ask.key.clone()),
+            Arg::Claim(ask.claim),
             Arg::Text(ask.about.to_string()),
             Arg::Whole(ms(ask.lease)),
             Arg::Whole(i64::from(power)),
@@ -131,13 +131,13 @@ impl Dialect for MysqlDialect {
     }
 
     async fn give_back(&self, key: &Key, claim: ClaimId, by: Instant) -> Result<bool, Fault> {
-        let args = [Arg::Text(key.to_string()), Arg::Text(claim.to_string())];
+        let args = [Arg::Key(key.clone()), Arg::Claim(claim)];
         let done = self.write(by, &self.texts.give_back, &args, Twice::Differs).await?;
         Ok(done.is_some_and(|done| done.rows_affected() > 0))
     }
 
     async fn read(&self, key: &Key, by: Instant) -> Result<Seen, Fault> {
-        let rows = self.rows(by, &self.texts.read, &[Arg::Text(key.to_string())]).await?;
+        let rows = self.rows(by, &self.texts.read, &[Arg::Key(key.clone())]).await?;
         let found = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
         let seen = Found(found).seen().map_err(odd)?;
         self.time.saw(ms(seen.now));
@@ -157,7 +157,7 @@ impl Dialect for MysqlDialect {
             None => &self.texts.insert,
         };
         let mut args = vec![
-            Arg::Text(key.to_string()),
+            Arg::Key(key.clone()),
             Arg::Whole(row.version),
             Arg::Whole(row.fence),
             Arg::Whole(row.fences),
@@ -176,7 +176,7 @@ impl Dialect for MysqlDialect {
         let mut all = Vec::with_capacity(keys.len());
         for some in keys.chunks(READ_KEYS_MAX) {
             let (text, given) = self.texts.read_all(some.len());
-            let mut args: Vec<_> = some.iter().map(|key| Arg::Text(key.to_string())).collect();
+            let mut args: Vec<_> = some.iter().map(|key| Arg::Key(key.clone())).collect();
             // To ask for one of them again changes nothing.
             args.resize(given, args[0].clone());
             for row in &self.rows(by, text, &args).await? {

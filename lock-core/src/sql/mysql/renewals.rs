@@ -69,14 +69,14 @@ impl Several {
         let size = asks.len().next_power_of_two();
         let place = usize::try_from(size.ilog2()).unwrap_or(1) - 1;
         let texts = &self.texts[place.min(self.texts.len() - 1)];
-        let list = |of: fn(&Ask) -> String| {
-            let mut list: Vec<_> = asks.iter().map(|ask| Arg::Text(of(ask))).collect();
+        let list = |of: fn(&Ask) -> Arg| {
+            let mut list: Vec<_> = asks.iter().map(|ask| of(ask)).collect();
             // To name one of them again changes nothing.
             list.resize(size, list[0].clone());
             list
         };
-        let mut named = list(|ask| ask.key.to_string());
-        named.extend(list(|ask| ask.claim.to_string()));
+        let mut named = list(|ask| Arg::Key(ask.key.clone()));
+        named.extend(list(|ask| Arg::Claim(ask.claim)));
         let power = power_of(first.tokens_max);
         let mut args = named.clone();
         args.extend([

@@ -6,11 +6,17 @@ use std::sync::Arc;
 
 use sqlx::mysql::MySqlArguments;
 use sqlx::query::Query;
+use sqlx::types::Text as Written;
 use sqlx::{AssertSqlSafe, MySql};
 
-/// A value.
+use crate::backend::ClaimId;
+use crate::key::Key;
+
+/// A value. Keys and claims are what many of stand in a batch: those cost nothing to clone.
 #[derive(Debug, Clone)]
 pub(super) enum Arg {
+    Key(Key),
+    Claim(ClaimId),
     Text(String),
     MaybeText(Option<String>),
     Whole(i64),
@@ -43,10 +49,12 @@ impl Text {
         // The text is made of constants and of names of tables, which were checked.
         let query = sqlx::query(AssertSqlSafe(self.sql.clone()));
         let values = self.order.iter().filter_map(|place| args.get(*place));
-        values.fold(query, |query, arg| match arg.clone() {
-            Arg::Text(text) => query.bind(text),
-            Arg::MaybeText(text) => query.bind(text),
-            Arg::Whole(number) => query.bind(number),
+        values.fold(query, |query, arg| match arg {
+            Arg::Key(key) => query.bind(key.as_str()),
+            Arg::Claim(claim) => query.bind(Written(claim)),
+            Arg::Text(text) => query.bind(text.as_str()),
+            Arg::MaybeText(text) => query.bind(text.as_deref()),
+            Arg::Whole(number) => query.bind(*number),
         })
     }
 }

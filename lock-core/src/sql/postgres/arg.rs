@@ -6,6 +6,7 @@
 //! into the text.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
@@ -16,21 +17,21 @@ use sqlx::query::Query;
 pub(super) enum Arg {
     Text(String),
     MaybeText(Option<String>),
-    Texts(Vec<String>),
+    Texts(Arc<[String]>),
     Whole(i64),
-    Wholes(Vec<i64>),
+    Wholes(Arc<[i64]>),
 }
 
 type Bound<'q> = Query<'q, Postgres, PgArguments>;
 
 impl Arg {
     pub(super) fn bind<'q>(&self, query: Bound<'q>) -> Bound<'q> {
-        match self.clone() {
-            Self::Text(text) => query.bind(text),
-            Self::MaybeText(text) => query.bind(text),
-            Self::Texts(texts) => query.bind(texts),
-            Self::Whole(number) => query.bind(number),
-            Self::Wholes(numbers) => query.bind(numbers),
+        match self {
+            Self::Text(text) => query.bind(text.as_str()),
+            Self::MaybeText(text) => query.bind(text.as_deref()),
+            Self::Texts(texts) => query.bind(&**texts),
+            Self::Whole(number) => query.bind(*number),
+            Self::Wholes(numbers) => query.bind(&**numbers),
         }
     }
 
@@ -105,8 +106,8 @@ mod tests {
             Arg::Text("it's \\ a $2".to_owned()),
             Arg::Whole(-7),
             Arg::MaybeText(None),
-            Arg::Texts(vec!["a".to_owned(), "'); DROP".to_owned()]),
-            Arg::Wholes(vec![1, -2]),
+            Arg::Texts(["a", "'); DROP"].map(str::to_owned).into()),
+            Arg::Wholes([1, -2].into()),
         ];
         assert_eq!(
             written("SELECT $1, $2, $3, name = ANY($4), $10, $5", &args),
