@@ -195,8 +195,8 @@ impl LockClient {
     /// application. A quorum, and any store through pools of the application, is connected to inside
     /// of a Tokio runtime that was built with `enable_all`. All else but idempotency works on any
     /// executor, and in a runtime without timers, which counts as none. Tokio tells that a runtime has
-    /// no timers by a panic alone. It is caught, and printed once for each thread and runtime; under
-    /// `panic = "abort"` it ends the process, so build runtimes with `enable_time` there.
+    /// no timers by a panic alone. It is caught, and printed where a thread meets another such runtime than
+    /// before; under `panic = "abort"` it ends the process, so build runtimes with `enable_time` there.
     ///
     /// # Cancel safety
     ///
