@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lock_core::error::{ConnectError, LossReason};
 use lock_core::{ClientBuilder, LockClient, LockGuard, LockOptions, Mode};
 
 pub use crate::actor::Actor;
@@ -20,6 +21,9 @@ pub const RECHECK: Duration = ms(500);
 /// most.
 pub const CLAIM_LEASE: Duration = ms(1_500);
 
+/// How often a client tries to connect, or a hold is begun, on a machine that takes its time.
+const TRIES_MAX: u32 = 3;
+
 /// So many milliseconds.
 #[must_use]
 pub const fn ms(ms: u64) -> Duration {
@@ -32,7 +36,7 @@ pub const fn ms(ms: u64) -> Duration {
 ///
 /// If there is none to be had.
 pub async fn connect(url: &str, lease: Duration) -> LockClient {
-    connect_by(LockClient::builder(url), Mode::Exclusive, lease).await
+    connect_by(|| LockClient::builder(url), Mode::Exclusive, lease).await
 }
 
 /// The same by a builder, of a client that acquires in this mode.
@@ -40,10 +44,41 @@ pub async fn connect(url: &str, lease: Duration) -> LockClient {
 /// # Panics
 ///
 /// If there is none to be had.
-pub async fn connect_by(builder: ClientBuilder, mode: Mode, lease: Duration) -> LockClient {
+pub async fn connect_by(
+    builder: impl Fn() -> ClientBuilder,
+    mode: Mode,
+    lease: Duration,
+) -> LockClient {
     let mut options = LockOptions::new().with_wait(ms(9_000)).with_lease(lease);
     options.mode = mode;
-    builder.defaults(options).connect().await.expect("a client")
+    let mut tries = 1;
+    loop {
+        match builder().defaults(options.clone()).connect().await {
+            Err(ConnectError::Store(fault)) if fault.is_transient() && tries < TRIES_MAX => {
+                tries += 1;
+            }
+            answer => return answer.expect("a client"),
+        }
+    }
+}
+
+/// A hold on `key` that was renewed so often. One that ran out by its own clock, as on a busy machine, is
+/// begun anew.
+///
+/// # Panics
+///
+/// If the key is not free, or the hold was lost another way, or too often.
+pub async fn renewed(locks: &LockClient, key: &str, times: u64) -> LockGuard {
+    for _ in 0..TRIES_MAX {
+        let guard = locks.lock(key).await.expect("a free key");
+        let due = locks.stats().renewals + times;
+        eventually("renewals", || locks.stats().renewals >= due || !guard.is_held()).await;
+        if guard.is_held() {
+            return guard;
+        }
+        assert_eq!(guard.lost().await.reason(), LossReason::Expired, "{key}");
+    }
+    panic!("the hold on {key} ran out {TRIES_MAX} times before it was renewed {times} times");
 }
 
 /// Gives a key back. On a busy machine that is not known within the 2 s of a release. The client goes

@@ -117,11 +117,11 @@ impl Stage<'_> {
         &self,
         mode: Mode,
         tempo: Tempo,
-        builder: impl FnOnce(&str) -> ClientBuilder,
+        builder: impl Fn(&str) -> ClientBuilder,
     ) -> Client {
         let line = self.layout().line_of(&self.scope, tempo);
         let lease = self.times(tempo).lease;
-        let locks = support::connect_by(builder(line.url()), mode, lease).await;
+        let locks = support::connect_by(|| builder(line.url()), mode, lease).await;
         Client { locks, line }
     }
 

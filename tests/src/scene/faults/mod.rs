@@ -34,7 +34,7 @@ use super::line::{Line, Snare};
 use super::stage::{Client, Stage};
 use crate::actor::Actor;
 use crate::proxy::{Action, Direction, Flow, Match, Proxy};
-use crate::support::{LATE, SLACK, Stopwatch, given_back, ms};
+use crate::support::{LATE, SLACK, Stopwatch, given_back, ms, renewed};
 use crate::wait::{eventually, within};
 
 /// How long one request to a store may take.
