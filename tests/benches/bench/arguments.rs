@@ -12,9 +12,9 @@ pub(crate) struct Arguments {
     /// The works to run, by their name or a part of several names: single, many-keys, hot-64,
     /// hot-1000, processes, strict, readers, writer, permits, handoff, linger, held, quorum,
     /// overload, burst, zk-single, zk-hot-64, zk-strict, zk-handoff, sqlite-single, sqlite-hot-64,
-    /// sqlite-processes, postgres-single, postgres-hot-64, postgres-processes, postgres-held,
-    /// mariadb-single, mariadb-hot-64, mariadb-processes, mariadb-held, etcd-single, etcd-hot-64,
-    /// etcd-strict, scale. All by default.
+    /// sqlite-processes, postgres-single, postgres-hot-64, postgres-processes, postgres-stopped,
+    /// postgres-held, mariadb-single, mariadb-hot-64, mariadb-processes, mariadb-stopped, mariadb-held,
+    /// etcd-single, etcd-hot-64, etcd-strict, scale. All by default.
     pub(crate) names: Vec<String>,
     /// How often each work measures each rival.
     #[arg(long, default_value_t = 3)]

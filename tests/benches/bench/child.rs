@@ -16,7 +16,7 @@ use tokio::io::{AsyncBufReadExt, Lines, Stdin, stdin};
 
 use crate::measure::{Grant, TaskLog, Window};
 use crate::rivals::Contender;
-use crate::works::{handoff, held, single};
+use crate::works::{database, handoff, held, single};
 
 /// The plan that a child follows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub(crate) enum Plan {
     HandOff { url: String, contender: Contender, key: String, out: PathBuf },
     /// One task on one key, `block` cycles whenever the parent says so.
     Block { url: String, contender: Contender, key: String, block: usize },
+    /// One key, held for good.
+    Keep { url: String, contender: Contender, key: String },
     /// `keys` keys, held at once.
     Hold { url: String, keys: usize },
 }
@@ -54,6 +56,7 @@ pub(crate) async fn run(plan: &str) {
             let rival = contender.connect(&url).await;
             single::cycle_in_blocks(&rival, &key, block, &mut input).await;
         }
+        Plan::Keep { url, contender, key } => database::keep(contender, &url, &key).await,
         Plan::Hold { url, keys } => held::hold(&url, keys, &mut input).await,
     }
 }

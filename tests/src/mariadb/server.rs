@@ -110,6 +110,54 @@ impl MariaDbServer {
         server
     }
 
+    /// A server whose replicas can follow it.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn start_primary() -> Self {
+        Self::with(MariaDbOptions::new().setting("log-bin", "bin").setting("server-id", "1"))
+    }
+
+    /// A server that follows this one, which it reaches on this port, and is not promoted yet. Started
+    /// again it does not go on to follow.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn replica_over(&self, port: u16) -> Self {
+        let options = self.options.clone().setting("server-id", "2").setting("read-only", "1");
+        let replica = Self::with(options.setting("skip-slave-start", "1"));
+        replica.sql(format!(
+            "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {port}, \
+             MASTER_USER = '{OWNER}', MASTER_PASSWORD = '{PASSWORD}'"
+        ));
+        replica.sql("START SLAVE");
+        replica
+    }
+
+    /// Has a replica take writes.
+    ///
+    /// # Panics
+    ///
+    /// If it does not.
+    pub fn promote(&self) {
+        self.sql("SET GLOBAL read_only = 0");
+    }
+
+    /// Has this server take over a port, on which another one was until now.
+    ///
+    /// # Panics
+    ///
+    /// As [`restart`](Self::restart).
+    pub fn move_to(&mut self, port: u16) {
+        self.kill();
+        self.port = port;
+        self.restart();
+    }
+
     /// Where the server listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {

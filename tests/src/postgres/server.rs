@@ -117,6 +117,16 @@ impl PostgresServer {
         self
     }
 
+    /// A server whose replicas can follow it, as any of them.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn start_primary() -> Self {
+        Self::start()
+    }
+
     /// A server that follows this one, which it reaches on this port, and is not promoted yet.
     ///
     /// # Panics
@@ -140,6 +150,15 @@ impl PostgresServer {
         assert!(output.status.success(), "pg_basebackup failed:\n{said}");
         fs::write(replica.data().join("standby.signal"), "").expect("a writable folder");
         replica.launched()
+    }
+
+    /// Has a replica take writes.
+    ///
+    /// # Panics
+    ///
+    /// If it does not.
+    pub fn promote(&self) {
+        self.sql("SELECT pg_promote()");
     }
 
     /// Has this server take over a port, on which another one was until now.

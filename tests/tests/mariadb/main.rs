@@ -9,6 +9,8 @@
 #[path = "../sql_records/conformance.rs"]
 mod conformance;
 mod errors;
+#[path = "../sql_conformance/failover.rs"]
+mod failover;
 mod fence;
 mod late;
 mod outages;

@@ -10,6 +10,7 @@ use sqlx::mysql::MySqlConnection;
 use tests::database::Shared;
 pub(crate) use tests::database::{database_error, once, refused};
 use tests::mariadb::MariaDbServer;
+pub(crate) use tests::mariadb::MariaDbServer as Server;
 pub(crate) use tests::support::*;
 
 pub(crate) use crate::shop::{Db, LEFT, Shop, WHERE_ID, bytes, dumped};

@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod errors;
+#[path = "../sql_conformance/failover.rs"]
 mod failover;
 mod fence;
 mod late;

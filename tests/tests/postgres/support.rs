@@ -10,6 +10,7 @@ use sqlx::postgres::PgConnection;
 use tests::database::Shared;
 pub(crate) use tests::database::{database_error, once, refused};
 use tests::postgres::PostgresServer;
+pub(crate) use tests::postgres::PostgresServer as Server;
 use tests::proxy::Proxy;
 pub(crate) use tests::support::*;
 

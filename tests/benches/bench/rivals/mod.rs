@@ -1,11 +1,11 @@
 //! The rivals that are measured, ours among them.
 
 pub(crate) mod database;
-pub(crate) mod etcd_go;
 mod evalsha;
 mod local;
 mod ours;
 mod poller;
+pub(crate) mod program;
 pub(crate) mod rslock;
 mod scripts;
 mod sqlite;

@@ -6,20 +6,18 @@
 use std::future::ready;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use tempfile::TempDir;
 use tests::clock::now_ns;
 use tests::etcd::{EtcdCluster, EtcdServer};
 
 use super::processes::Team;
 use crate::arguments::Arguments;
-use crate::measure::{JAIN, RATE, STARVED, Sent, Window, in_process};
+use crate::measure::{JAIN, RATE, Sent, Window, in_process};
 use crate::report::{Target, Work};
 use crate::rivals::Contender::{Ours, OursStrict};
-use crate::rivals::etcd_go::{EtcdGo, Figures, program};
-use crate::series::{Latencies, Series, jain};
+use crate::rivals::program::Program;
+use crate::series::{Latencies, Series};
 
 const GO: &str = "Go's Mutex";
 const P50: &str = "cycle p50 µs";
@@ -34,15 +32,13 @@ const TASKS: usize = 64;
 /// Three members, and the program in Go.
 struct Ground {
     cluster: EtcdCluster,
-    program: PathBuf,
-    _folder: TempDir,
+    go: Program,
 }
 
 impl Ground {
     fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let program = program(folder.path());
-        Self { cluster: EtcdCluster::start(3), program, _folder: folder }
+        let go = Program::etcd_go();
+        Self { cluster: EtcdCluster::start(3), go }
     }
 
     /// Each work has a path of its own.
@@ -59,18 +55,14 @@ impl Ground {
         span: Duration,
     ) {
         let key = format!("bench/{key}");
-        let crowd = EtcdGo::ready(&self.program, &self.cluster, &key, processes, tasks);
+        let url = self.cluster.url();
+        let hosts = url.strip_prefix("etcd://").expect("a URL of the fixture");
+        let tasks = tasks.to_string();
+        let crowd = self.go.ready(processes, &["bench", hosts, &key, "10", &tasks]);
         let window = Window::soon(span);
-        let (figures, sent) = tokio::join!(crowd.run(window), self.sent_within(window));
-        let shares: Vec<u64> = figures.iter().flat_map(|of: &Figures| of.grants.clone()).collect();
-        let grants: u64 = shares.iter().sum();
-        series.push(GO, RATE, grants as f64 / window.seconds());
-        series.push(GO, P50, figures[0].p50_us);
-        if let Some((figure, sent)) = sent {
-            series.push(GO, figure, sent as f64 / grants.max(1) as f64);
-        }
-        series.push(GO, JAIN, jain(&shares));
-        series.push(GO, STARVED, shares.iter().filter(|share| **share == 0).count() as f64);
+        let (ran, sent) = tokio::join!(crowd.run(window), self.sent_within(window));
+        ran.note(series, GO, sent);
+        series.push(GO, P50, ran.p50_us);
     }
 
     async fn sent_within(&self, window: Window) -> Sent {

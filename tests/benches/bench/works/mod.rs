@@ -1,7 +1,7 @@
 //! The works of the specification, each beside its rivals.
 
 mod at_once;
-mod database;
+pub(crate) mod database;
 mod etcd;
 pub(crate) mod handoff;
 pub(crate) mod held;
@@ -53,10 +53,12 @@ pub(crate) enum Name {
     PostgresSingle,
     PostgresHot64,
     PostgresProcesses,
+    PostgresStopped,
     PostgresHeld,
     MariaDbSingle,
     MariaDbHot64,
     MariaDbProcesses,
+    MariaDbStopped,
     MariaDbHeld,
     EtcdSingle,
     EtcdHot64,
@@ -64,7 +66,7 @@ pub(crate) enum Name {
     Scale,
 }
 
-const ALL: [Name; 36] = [
+const ALL: [Name; 38] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -92,10 +94,12 @@ const ALL: [Name; 36] = [
     Name::PostgresSingle,
     Name::PostgresHot64,
     Name::PostgresProcesses,
+    Name::PostgresStopped,
     Name::PostgresHeld,
     Name::MariaDbSingle,
     Name::MariaDbHot64,
     Name::MariaDbProcesses,
+    Name::MariaDbStopped,
     Name::MariaDbHeld,
     Name::EtcdSingle,
     Name::EtcdHot64,
@@ -147,10 +151,12 @@ impl Name {
             Name::PostgresSingle => "postgres-single",
             Name::PostgresHot64 => "postgres-hot-64",
             Name::PostgresProcesses => "postgres-processes",
+            Name::PostgresStopped => "postgres-stopped",
             Name::PostgresHeld => "postgres-held",
             Name::MariaDbSingle => "mariadb-single",
             Name::MariaDbHot64 => "mariadb-hot-64",
             Name::MariaDbProcesses => "mariadb-processes",
+            Name::MariaDbStopped => "mariadb-stopped",
             Name::MariaDbHeld => "mariadb-held",
             Name::EtcdSingle => "etcd-single",
             Name::EtcdHot64 => "etcd-hot-64",
@@ -188,10 +194,12 @@ impl Name {
             Name::PostgresSingle => database::single::<PostgresServer>(arguments).await,
             Name::PostgresHot64 => database::hot_64::<PostgresServer>(arguments).await,
             Name::PostgresProcesses => database::processes::<PostgresServer>(arguments).await,
+            Name::PostgresStopped => database::stopped::<PostgresServer>(arguments).await,
             Name::PostgresHeld => database::held::<PostgresServer>(arguments).await,
             Name::MariaDbSingle => database::single::<MariaDbServer>(arguments).await,
             Name::MariaDbHot64 => database::hot_64::<MariaDbServer>(arguments).await,
             Name::MariaDbProcesses => database::processes::<MariaDbServer>(arguments).await,
+            Name::MariaDbStopped => database::stopped::<MariaDbServer>(arguments).await,
             Name::MariaDbHeld => database::held::<MariaDbServer>(arguments).await,
             Name::EtcdSingle => etcd::single(arguments).await,
             Name::EtcdHot64 => etcd::hot_64(arguments).await,
