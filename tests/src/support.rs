@@ -53,7 +53,7 @@ pub async fn connect_by(
     options.mode = mode;
     let mut tries = 1;
     loop {
-        match builder().defaults(options.clone()).connect().await {
+        match builder().defaults(options).connect().await {
             Err(ConnectError::Store(fault)) if fault.is_transient() && tries < TRIES_MAX => {
                 tries += 1;
             }
