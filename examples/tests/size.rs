@@ -15,7 +15,7 @@ fn size(arguments: &[&str]) -> Output {
 }
 
 /// The figures of a run. A machine that stood still for the budget while it measured has nothing to
-/// recommend, and says so: it measures again.
+/// recommend, and says so: it measures again. The budgets leave a second for a machine that stands still.
 fn measured(arguments: &[&str]) -> Value {
     let measure = || -> Value {
         let output = size(&[&["--json"], arguments].concat());
@@ -96,7 +96,7 @@ fn a_key_in_memory_gives_a_table_a_recommendation_and_a_drawing() {
 #[test]
 fn an_overloaded_key_keeps_its_goodput_and_nobody_waits_in_vain() {
     let figures =
-        measured(&["--hold", "20ms", "--budget", "500ms", "--loads", "4", "--seconds", "2"]);
+        measured(&["--hold", "20ms", "--budget", "1500ms", "--loads", "6", "--seconds", "3"]);
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{figures}"));
     let capacity = number(&figures["capacity_per_s"]);
     // A sleep of 20 ms takes a little longer.
@@ -104,7 +104,7 @@ fn an_overloaded_key_keeps_its_goodput_and_nobody_waits_in_vain() {
     assert!(number(&figures["hold_p50_ms"]) >= 19.0, "{figures}");
     let recommended = &figures["recommended"];
     assert_eq!(recommended["retries"], 1);
-    assert!(2.0 * number(&recommended["wait_ms"]) < 500.0, "{figures}");
+    assert!(2.0 * number(&recommended["wait_ms"]) < 1_500.0, "{figures}");
     let point = &figures["points"][0];
     // Far below what a quiet machine reaches, as a busy one does when it is busier than it was while
     // the capacity was measured.
@@ -128,7 +128,7 @@ fn an_endpoint_is_measured_as_it_is() {
         Router::new().route("/buy/{sku}", post(buy)).route_layer(layer.key(path("buy:{sku}")));
     runtime.spawn(async move { axum::serve(listener, app).await });
     let endpoint = format!("http://{address}/buy/42");
-    let common = ["--seconds", "1", "--loads", "3", "--budget", "400ms"];
+    let common = ["--seconds", "1", "--loads", "3", "--budget", "1500ms"];
     let figures = measured(&[&common[..], &["--endpoint", &endpoint]].concat());
     let point = &figures["points"][0];
     assert!(point["goodput_per_s"].as_f64() > Some(5.0), "{figures}");

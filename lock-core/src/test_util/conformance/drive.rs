@@ -267,7 +267,7 @@ impl Asker {
     pub(super) async fn attempt(&mut self) -> Attempt {
         let answer = asked!(self, claim.attempt);
         if let Attempt::Granted(grant) = &answer {
-            self.until = Some(clock::now() + grant.valid_for);
+            self.holds(grant);
         }
         answer
     }
@@ -339,9 +339,13 @@ impl Asker {
 
     fn goes_on(&mut self, answer: Renewal) -> Renewal {
         if let Renewal::Held(grant) = &answer {
-            self.until = Some(clock::now() + grant.valid_for);
+            self.holds(grant);
         }
         answer
+    }
+
+    fn holds(&mut self, grant: &Grant) {
+        self.until = Some(clock::now() + grant.valid_for);
     }
 
     fn held(&self, answer: Renewal) -> Grant {

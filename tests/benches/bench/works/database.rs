@@ -383,7 +383,7 @@ pub(crate) async fn stopped<D: Database>(arguments: &Arguments) -> Work {
         series,
         targets: vec![Target::at_most("wait s ÷ the lease, worst repeat", ours / lease_s, 1.1)],
         notes: vec![format!(
-            "Our lease is {lease_s} s. Who waits for {} s is not granted the key at all.",
+            "Our lease is {lease_s} s. Who waits for {} s was not granted the key by then.",
             BEHIND_MAX.as_secs()
         )],
     }
