@@ -15,8 +15,8 @@ use super::fault::Failure;
 use super::links::{Answer, GRANT, Links, REQUEST_WITHIN, REVOKE, Repeat};
 use super::liveness::Liveness;
 use super::wire::{
-    AsOf, Compare, Done, LeaseGrantRequest, LeaseRequest, LeaseResponse, Op, PutRequest, Range,
-    RangeResponse, RequestOp, TxnRequest, TxnResponse,
+    AsOf, Compare, DeleteRangeRequest, Done, LeaseGrantRequest, LeaseRequest, LeaseResponse, Op,
+    PutRequest, Range, RangeResponse, RequestOp, TxnRequest, TxnResponse,
 };
 use crate::backend::Fault;
 use crate::ground::{FAULT_PAUSES, Plus as _, clock};
@@ -139,14 +139,25 @@ impl Session {
         if self.epoch() > epoch {
             return Ok(());
         }
-        let put = PutRequest { key: self.key.clone(), lease: self.lease, ..PutRequest::default() };
-        let request = TxnRequest { success: vec![Op::Put(put).into()], ..TxnRequest::default() };
-        // One that comes late raises it once more, which whoever writes then is told.
-        let seen = self.links.seen();
-        let raised = self.links.transact(request, Repeat::Yes, until).await;
-        let raised = self.told(raised, TxnResponse::as_of, seen)?;
-        self.epoch.fetch_max(raised.revision(), Ordering::AcqRel);
+        let key = self.key.clone();
+        let put = PutRequest { key: key.clone(), lease: self.lease, ..PutRequest::default() };
+        let raised = match self.write(Op::Put(put), until).await {
+            // A full database takes deletions only. Without the key no write takes effect either, and
+            // the first that finds room again is told, and has the key written.
+            Err(Failure::Full(_)) => {
+                self.write(Op::Delete(DeleteRangeRequest { key }), until).await
+            }
+            raised => raised,
+        };
+        self.epoch.fetch_max(raised?, Ordering::AcqRel);
         Ok(())
+    }
+
+    /// Writes the session's own key; the revision of that. One that comes late raises the epoch once
+    /// more, which whoever writes then is told.
+    async fn write(&self, op: Op, until: Instant) -> Answer<i64> {
+        let written = self.transact(vec![], vec![op.into()], vec![], Repeat::Yes, until).await?;
+        Ok(written.revision())
     }
 
     pub(super) async fn transact(

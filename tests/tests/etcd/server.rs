@@ -64,6 +64,27 @@ async fn a_full_database_costs_no_hold() {
     again.release().await.expect("a release");
 }
 
+/// F11, F28, V6: the answer to a claim is lost, and then the database is full. No new epoch can be
+/// written then, and what the claim has put into the line is deleted all the same. Once there is room
+/// the client goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_in_doubt_is_deleted_from_a_full_database() {
+    let server = EtcdServer::start();
+    let proxy = Proxy::etcd(server.addr());
+    let ours = connect(&format!("{}/p", proxy.url()), ms(30_000)).await;
+    let trap = proxy.trap(Match::verb("PUT").containing("p/k/"), Action::HoldReply);
+    let claim = tokio::spawn(ours.lock("k").acquire());
+    trap.sprung().await;
+    server.is_full(true);
+    proxy.cut();
+    claim.abort();
+    assert!(claim.await.expect_err("it is cut").is_cancelled());
+    eventually("the line is empty", || server.keys("p/k").is_empty()).await;
+    server.is_full(false);
+    let again = within("a free key", ours.lock("k").acquire()).await.expect("a grant");
+    again.release().await.expect("a release");
+}
+
 /// F30, V2: a write that was let in while there was room is carried out, and told that there is none.
 /// What a claim has put into a line so does not stay there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
