@@ -16,6 +16,8 @@ fn size(arguments: &[&str]) -> Output {
 
 /// The figures of a run. A machine that stood still for the budget while it measured has nothing to
 /// recommend, and says so: it measures again. The budgets leave a second for a machine that stands still.
+/// The loads are far above what is asserted of them: a machine that is busy while the capacity is
+/// measured, and is not afterwards, can do three times as much as it seemed.
 fn measured(arguments: &[&str]) -> Value {
     let measure = || -> Value {
         let output = size(&[&["--json"], arguments].concat());
@@ -64,7 +66,7 @@ fn a_key_in_memory_gives_a_table_a_recommendation_and_a_drawing() {
         "--budget",
         "500ms",
         "--loads",
-        "0.5,4",
+        "0.5,10",
         "--seconds",
         "1",
         "--svg",
@@ -79,9 +81,9 @@ fn a_key_in_memory_gives_a_table_a_recommendation_and_a_drawing() {
         .collect();
     let [head, below, above] = &rows[..] else { panic!("{stdout}") };
     assert_eq!((head[0], head[2], head[5], head[6]), ("load", "goodput/s", "p99", "refused"));
-    assert_eq!((below[0], above[0]), ("0.5 x", "4 x"));
+    assert_eq!((below[0], above[0]), ("0.5 x", "10 x"));
     assert!(rows.iter().all(|row| row.len() == head.len()), "{stdout}");
-    assert!(above[6].ends_with('%'), "nobody is refused at four times the capacity: {stdout}");
+    assert!(above[6].ends_with('%'), "nobody is refused at ten times the capacity: {stdout}");
     assert!(stdout.contains("Recommended: wait ") && stdout.contains(", retries 1"), "{stdout}");
 
     let svg = std::fs::read_to_string(svg).unwrap();
@@ -96,7 +98,7 @@ fn a_key_in_memory_gives_a_table_a_recommendation_and_a_drawing() {
 #[test]
 fn an_overloaded_key_keeps_its_goodput_and_nobody_waits_in_vain() {
     let figures =
-        measured(&["--hold", "20ms", "--budget", "1500ms", "--loads", "6", "--seconds", "3"]);
+        measured(&["--hold", "20ms", "--budget", "1500ms", "--loads", "10", "--seconds", "3"]);
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{figures}"));
     let capacity = number(&figures["capacity_per_s"]);
     // A sleep of 20 ms takes a little longer.
@@ -120,7 +122,7 @@ fn an_endpoint_is_measured_as_it_is() {
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap();
     let buy = || async {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         "sold"
     };
     let layer = LockLayer::new(LockClient::memory()).wait(Duration::from_millis(200)).retries(1);
@@ -128,7 +130,7 @@ fn an_endpoint_is_measured_as_it_is() {
         Router::new().route("/buy/{sku}", post(buy)).route_layer(layer.key(path("buy:{sku}")));
     runtime.spawn(async move { axum::serve(listener, app).await });
     let endpoint = format!("http://{address}/buy/42");
-    let common = ["--seconds", "1", "--loads", "3", "--budget", "1500ms"];
+    let common = ["--seconds", "1", "--loads", "10", "--budget", "1500ms"];
     let figures = measured(&[&common[..], &["--endpoint", &endpoint]].concat());
     let point = &figures["points"][0];
     assert!(point["goodput_per_s"].as_f64() > Some(5.0), "{figures}");

@@ -245,7 +245,7 @@ pub(super) struct Asker {
     name: &'static str,
     /// When the last request was sent.
     pub(super) sent: Instant,
-    /// Until when it holds, by what it was told last.
+    /// Until when it holds, by what it was told last, which counts from its request.
     until: Option<Instant>,
 }
 
@@ -345,7 +345,7 @@ impl Asker {
     }
 
     fn holds(&mut self, grant: &Grant) {
-        self.until = Some(clock::now() + grant.valid_for);
+        self.until = Some(self.sent + grant.valid_for);
     }
 
     fn held(&self, answer: Renewal) -> Grant {
