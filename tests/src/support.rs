@@ -1,5 +1,6 @@
 //! Helpers that the suites of all stores share.
 
+use std::future::Future;
 use std::time::Duration;
 
 use lock_core::error::{ConnectError, LossReason};
@@ -51,13 +52,26 @@ pub async fn connect_by(
 ) -> LockClient {
     let mut options = LockOptions::new().with_wait(ms(9_000)).with_lease(lease);
     options.mode = mode;
+    let_in(|| builder().defaults(options).connect()).await.expect("a client")
+}
+
+/// One of many clients, or of one that has little time, which a busy machine may not let in at its first
+/// try.
+///
+/// # Errors
+///
+/// That of a try, if it does not pass or was the last of three.
+pub async fn let_in<F>(connect: impl Fn() -> F) -> Result<LockClient, ConnectError>
+where
+    F: Future<Output = Result<LockClient, ConnectError>>,
+{
     let mut tries = 1;
     loop {
-        match builder().defaults(options).connect().await {
+        match connect().await {
             Err(ConnectError::Store(fault)) if fault.is_transient() && tries < TRIES_MAX => {
                 tries += 1;
             }
-            answer => return answer.expect("a client"),
+            answer => return answer,
         }
     }
 }

@@ -26,3 +26,5 @@ mod support;
 #[path = "../sql_conformance/sweep.rs"]
 mod sweep;
 mod tls;
+#[path = "../sql_conformance/troubles.rs"]
+mod troubles;

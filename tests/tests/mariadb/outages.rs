@@ -4,7 +4,7 @@ use lock_core::sql::{self, DatabaseError};
 use sqlx::Row;
 use tests::wait::{eventually, within};
 
-use crate::errors::say;
+use crate::troubles::say;
 use crate::support::*;
 
 /// F30 (V4, V8): a holder's row is locked by a stranger for longer than a statement waits (1205). The

@@ -10,10 +10,25 @@ use sqlx::mysql::MySqlConnection;
 use tests::database::Shared;
 pub(crate) use tests::database::{database_error, once, refused};
 use tests::mariadb::MariaDbServer;
-pub(crate) use tests::mariadb::MariaDbServer as Server;
+pub(crate) use tests::mariadb::{MariaDbOptions as Options, MariaDbServer as Server};
 pub(crate) use tests::support::*;
 
 pub(crate) use crate::shop::{Db, LEFT, Shop, WHERE_ID, bytes, dumped};
+
+/// A connection of somebody else's.
+pub(crate) type Stranger = MySqlConnection;
+
+/// Has a user `app` of its own, who may use the database.
+pub(crate) const MAKES_APP: &str =
+    "CREATE USER app IDENTIFIED BY 'secret'; GRANT ALL ON shop.* TO app";
+
+/// Columns of a table that is none of ours, and what is said of them.
+pub(crate) const SHAPES: [(&str, &str); 4] = [
+    ("name varchar(99) PRIMARY KEY", "is no varbinary"),
+    ("name varbinary(99) PRIMARY KEY", "no column `version`"),
+    ("name varbinary(99), version bigint", "no column `fence`"),
+    ("name varbinary(99) PRIMARY KEY, version text", "no bigint"),
+];
 
 /// A table on the server that the tests of this binary share.
 #[derive(Debug)]
@@ -45,6 +60,11 @@ impl Place {
         self.url_as("owner")
     }
 
+    /// The URL of another one, in the same database.
+    pub(crate) fn url_beside(&self) -> String {
+        format!("{}?table=h_{}", self.server.url_as("owner"), self.table)
+    }
+
     /// The URL of one that is made.
     pub(crate) fn new_url(&self) -> String {
         self.url() + "&create=true"
@@ -61,8 +81,7 @@ impl Place {
         user
     }
 
-    /// A connection of a stranger's.
-    pub(crate) async fn stranger(&self) -> MySqlConnection {
+    pub(crate) async fn stranger(&self) -> Stranger {
         self.server.options().connect().await.expect("a connection")
     }
 }

@@ -10,9 +10,22 @@ use sqlx::postgres::PgConnection;
 use tests::database::Shared;
 pub(crate) use tests::database::{database_error, once, refused};
 use tests::postgres::PostgresServer;
-pub(crate) use tests::postgres::PostgresServer as Server;
+pub(crate) use tests::postgres::{PostgresOptions as Options, PostgresServer as Server};
 use tests::proxy::Proxy;
 pub(crate) use tests::support::*;
+
+/// A connection of somebody else's.
+pub(crate) type Stranger = PgConnection;
+
+/// Has a user `app` of its own, who may use the database.
+pub(crate) const MAKES_APP: &str = "CREATE ROLE app LOGIN; GRANT ALL ON SCHEMA public TO app";
+
+/// Columns of a table that is none of ours, and what is said of them.
+pub(crate) const SHAPES: [(&str, &str); 3] = [
+    ("name text PRIMARY KEY", "no column `version`"),
+    ("name text, version bigint", "no column `fence`"),
+    ("name text COLLATE \"C\" PRIMARY KEY, version text", "no bigint"),
+];
 
 /// A table on the server that the tests of this binary share.
 #[derive(Debug)]
@@ -44,6 +57,11 @@ impl Place {
         self.url_as("postgres")
     }
 
+    /// The URL of another one, in the same database.
+    pub(crate) fn url_beside(&self) -> String {
+        format!("{}&schema=s_{}", self.url(), self.table)
+    }
+
     /// The URL of one that is made.
     pub(crate) fn new_url(&self) -> String {
         self.url() + "&create=true"
@@ -68,8 +86,7 @@ impl Place {
         user
     }
 
-    /// A connection of a stranger's.
-    pub(crate) async fn stranger(&self) -> PgConnection {
+    pub(crate) async fn stranger(&self) -> Stranger {
         self.server.options().application_name("stranger").connect().await.expect("a connection")
     }
 }

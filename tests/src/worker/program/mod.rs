@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use lock_core::error::ConnectError;
 use lock_core::options::Fairness;
 use lock_core::{LockClient, LockOptions, Mode};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -127,14 +128,13 @@ impl Arguments {
         loop {
             match self.client().await {
                 Err(_) if Instant::now() < until => sleep(Duration::from_millis(50)).await,
-                answer => return answer,
+                answer => return answer.map_err(|error| error.to_string()),
             }
         }
     }
 
-    async fn client(&self) -> Result<LockClient, String> {
-        let builder = LockClient::builder(&self.url).defaults(self.options());
-        builder.connect().await.map_err(|error| error.to_string())
+    async fn client(&self) -> Result<LockClient, ConnectError> {
+        LockClient::builder(&self.url).defaults(self.options()).connect().await
     }
 }
 

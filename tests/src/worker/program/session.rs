@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::history::{Fun, Process, Recorder};
 use crate::resource::FencedRegister;
+use crate::support::let_in;
 use crate::worker::Reply;
 use lock_core::error::ReleaseError;
 use lock_core::memory::Memory;
@@ -40,9 +41,6 @@ struct Hold {
 
 /// How long what was let go may take: a request that is not answered, and the ones behind it.
 const REST: Duration = Duration::from_secs(8);
-
-/// How often one of many clients tries to connect.
-const CONNECT_TRIES_MAX: u32 = 3;
 
 type Outcome = Result<Reply, Reply>;
 
@@ -237,7 +235,8 @@ impl Session {
     async fn flood(&mut self, key: &str, n: &str, wait: &str) -> Outcome {
         let wait = millis(wait)?;
         for _ in 0..number(n)? {
-            let client = self.one_more().await?;
+            let client = let_in(|| self.arguments.client()).await;
+            let client = client.map_err(|error| Reply::failed("unavailable", error))?;
             let acquire = client.lock(key).wait(wait).acquire();
             let waiter = tokio::spawn(async move {
                 if let Ok(guard) = acquire.await {
@@ -247,17 +246,6 @@ impl Session {
             self.floods.push((client, waiter));
         }
         Ok(Reply::done())
-    }
-
-    /// One of so many clients that a busy machine may not let each in at its first try.
-    async fn one_more(&self) -> Result<LockClient, Reply> {
-        let mut tries = 1;
-        loop {
-            match self.arguments.client().await {
-                Err(_) if tries < CONNECT_TRIES_MAX => tries += 1,
-                answer => return answer.map_err(|error| Reply::failed("unavailable", error)),
-            }
-        }
     }
 
     async fn contend(&mut self, key: &str, numbers: [&str; 4]) -> Outcome {
