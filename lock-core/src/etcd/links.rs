@@ -58,7 +58,7 @@ const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 /// Whether a request whose answer was lost may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// It changes nothing more the second time, however late the first one is.
+    /// It does no harm the second time, however late the first one is.
     Yes,
     No,
 }

@@ -6,7 +6,7 @@
 //! | `…/c` | what a candidate publishes | the same |
 //! | `…/r`, `…/p<limit>` | host, process, name of a reader, of one with a permit | the same |
 //! | `<path><key>/<lease>` | whatever Go's `Mutex` or `Election` writes | the same |
-//! | `<path>{lock-sessions}/<lease>` | nothing | as long as the session |
+//! | `<path>{lock-sessions}/<lease>` | nothing | as long as the session, unless the database is full |
 //!
 //! The claim that was created first holds the key, and those behind it who can share it hold it as
 //! well (`line`). Each other claim watches what stands in its way. All claims of a client are under

@@ -2,8 +2,8 @@
 //!
 //! A write whose answer was lost may take effect long afterwards: a member that was stopped goes on
 //! with what it had. So each write that puts a claim into a line compares the revision of the
-//! session's own key, the *epoch*. To settle what became of one, the key is written anew. From then
-//! on no write of an older epoch takes effect, and a read tells.
+//! session's own key, the *epoch*. To settle what became of one, the key is written anew, or deleted
+//! where the database is full. From then on no write of an older epoch takes effect, and a read tells.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Session {
         let LeaseResponse { ttl, .. } = links.ask(GRANT, asked, Repeat::No, until).await?;
         let ttl = Duration::from_secs(u64::try_from(ttl).unwrap_or(0));
         let session = Self::of(links.clone(), id, ttl, sent);
-        session.raise(0, until).await?;
+        session.begin_epoch(until).await?;
         Ok(session)
     }
 
@@ -139,25 +139,33 @@ impl Session {
         if self.epoch() > epoch {
             return Ok(());
         }
-        let key = self.key.clone();
-        let put = PutRequest { key: key.clone(), lease: self.lease, ..PutRequest::default() };
-        let raised = match self.write(Op::Put(put), until).await {
-            // A full database takes deletions only. Without the key no write takes effect either, and
-            // the first that finds room again is told, and has the key written.
-            Err(Failure::Full(_)) => {
-                self.write(Op::Delete(DeleteRangeRequest { key }), until).await
-            }
+        match self.begin_epoch(until).await {
+            // It takes deletions only.
+            Err(Failure::Full(_)) => self.end_epoch(epoch, until).await,
             raised => raised,
-        };
-        self.epoch.fetch_max(raised?, Ordering::AcqRel);
+        }
+    }
+
+    /// Writes the session's own key. One that comes late raises the epoch once more, which whoever
+    /// writes then is told.
+    async fn begin_epoch(&self, until: Instant) -> Answer<()> {
+        let (key, lease) = (self.key.clone(), self.lease);
+        let put = Op::Put(PutRequest { key, lease, ..PutRequest::default() });
+        let begun = self.transact(vec![], vec![put.into()], vec![], Repeat::Yes, until).await?;
+        self.epoch.fetch_max(begun.revision(), Ordering::AcqRel);
         Ok(())
     }
 
-    /// Writes the session's own key; the revision of that. One that comes late raises the epoch once
-    /// more, which whoever writes then is told.
-    async fn write(&self, op: Op, until: Instant) -> Answer<i64> {
-        let written = self.transact(vec![], vec![op.into()], vec![], Repeat::Yes, until).await?;
-        Ok(written.revision())
+    /// Deletes the session's own key, unless it is of another epoch or gone: then no write of this one
+    /// takes effect anyway. The first who finds room for a write is told so, and has the key written.
+    async fn end_epoch(&self, epoch: i64, until: Instant) -> Answer<()> {
+        let gone = Op::Delete(DeleteRangeRequest { key: self.key.clone() });
+        let (compare, gone) = (vec![self.in_epoch(epoch)], vec![gone.into()]);
+        let ended = self.transact(compare, gone, vec![], Repeat::Yes, until).await?;
+        if ended.succeeded {
+            self.epoch.fetch_max(ended.revision(), Ordering::AcqRel);
+        }
+        Ok(())
     }
 
     pub(super) async fn transact(

@@ -50,14 +50,18 @@ async fn a_compaction_while_one_waits_costs_no_grant() {
 #[tokio::test]
 async fn a_full_database_costs_no_hold() {
     let server = EtcdServer::start();
-    let ours = client_at(&server, "p").await;
+    let (ours, theirs) = (client_at(&server, "p").await, client_at(&server, "p").await);
     let guard = ours.lock("k").await.expect("a free key");
+    let next = tokio::spawn(theirs.lock("k").acquire());
+    eventually("it waits", || server.keys("p/k").len() == 2).await;
     server.is_full(true);
     let once = LockOptions::new().with_wait(ms(3_000)).with_lease(ms(30_000));
     let error = ours.lock("other").options(once).await.expect_err("nothing can be written");
     assert!(everything(&error).contains("database of etcd is full"), "{error:?}");
     assert!(guard.is_held());
     guard.release().await.expect("a release");
+    let next = within("the next", next).await.expect("no panic").expect("a grant");
+    next.release().await.expect("a release");
     eventually("it is free", || server.keys("p/k").is_empty()).await;
     server.is_full(false);
     let again = within("a free key", ours.lock("k").acquire()).await.expect("a grant");
@@ -65,24 +69,38 @@ async fn a_full_database_costs_no_hold() {
 }
 
 /// F11, F28, V6: the answer to a claim is lost, and then the database is full. No new epoch can be
-/// written then, and what the claim has put into the line is deleted all the same. Once there is room
-/// the client goes on.
+/// written then, and what the claim has put into the line is deleted all the same. That costs no hold,
+/// also where the epoch had ended before, and once there is room the client goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_in_doubt_is_deleted_from_a_full_database() {
     let server = EtcdServer::start();
     let proxy = Proxy::etcd(server.addr());
     let ours = connect(&format!("{}/p", proxy.url()), ms(30_000)).await;
-    let trap = proxy.trap(Match::verb("PUT").containing("p/k/"), Action::HoldReply);
-    let claim = tokio::spawn(ours.lock("k").acquire());
-    trap.sprung().await;
-    server.is_full(true);
-    proxy.cut();
-    claim.abort();
-    assert!(claim.await.expect_err("it is cut").is_cancelled());
-    eventually("the line is empty", || server.keys("p/k").is_empty()).await;
+    let held = ours.lock("held").await.expect("a free key");
+    // What becomes of the second is settled in the epoch that the first has ended.
+    for key in ["k", "other"] {
+        let line = format!("p/{key}/");
+        let asks = proxy.trap(Match::verb("PUT").containing(&line), Action::HoldReply);
+        let claim = tokio::spawn(ours.lock(key).acquire());
+        asks.sprung().await;
+        server.is_full(true);
+        let looks = proxy.trap(Match::any().but("PUT").containing(&line), Action::HoldReply);
+        proxy.cut();
+        claim.abort();
+        drop(claim.await);
+        looks.sprung().await;
+        looks.release();
+        eventually("the line is empty", || server.keys(&line).is_empty()).await;
+    }
+    assert!(held.is_held());
     server.is_full(false);
-    let again = within("a free key", ours.lock("k").acquire()).await.expect("a grant");
-    again.release().await.expect("a release");
+    for mode in [Mode::Permit { of: 2 }, Mode::Shared, Mode::Exclusive] {
+        let mut options = LockOptions::new().with_wait(ms(9_000));
+        options.mode = mode;
+        let again = within("a free key", ours.lock("k").options(options).acquire()).await;
+        again.expect("a grant").release().await.expect("a release");
+    }
+    held.release().await.expect("a release");
 }
 
 /// F30, V2: a write that was let in while there was room is carried out, and told that there is none.

@@ -4,8 +4,8 @@ use lock_core::sql::{self, DatabaseError};
 use sqlx::Row;
 use tests::wait::{eventually, within};
 
-use crate::troubles::say;
 use crate::support::*;
+use crate::troubles::say;
 
 /// F30 (V4, V8): a holder's row is locked by a stranger for longer than a statement waits (1205). The
 /// renewal is asked again for as long as the lease lasts, and the hold is kept where the stranger ends
