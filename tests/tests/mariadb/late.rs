@@ -128,7 +128,7 @@ async fn batches_and_single_verbs_do_not_stand_in_each_others_way() {
     // A server of its own, as its deadlocks are counted.
     let place = Place::alone();
     let (one, two) =
-        (connect(&place.new_url(), ms(3_000)).await, connect(&place.new_url(), ms(3_000)).await);
+        (connect(&place.new_url(), ms(6_000)).await, connect(&place.new_url(), ms(6_000)).await);
     let deadlocks = "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
                      WHERE variable_name = 'Innodb_deadlocks'";
     let deadlocks = || place.server.sql(deadlocks)[0].get::<i64, _>(0);
@@ -145,7 +145,7 @@ async fn batches_and_single_verbs_do_not_stand_in_each_others_way() {
                     assert!(token > last, "{key}: {token} after {last}");
                     last = token;
                     // Some are renewed a few times, and some are given back at once.
-                    tokio::time::sleep(ms((turn % 3) * 1_100)).await;
+                    tokio::time::sleep(ms((turn % 3) * 2_200)).await;
                     assert!(guard.is_held(), "{key} is lost");
                     guard.release().await.expect("a release");
                 }

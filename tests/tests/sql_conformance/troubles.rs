@@ -3,7 +3,6 @@
 use lock_core::LockClient;
 use lock_core::sql::{self, DatabaseError};
 use sqlx::AssertSqlSafe;
-use tests::wait::{eventually, within};
 
 use crate::support::*;
 

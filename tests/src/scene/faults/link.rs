@@ -108,7 +108,7 @@ pub(crate) async fn a_slow_link_is_not_a_broken_one(stage: &mut Stage<'_>) {
     // Each request, and each step of a new connection, takes so much longer beside what a busy machine
     // adds.
     let [steady, patient] = [Tempo::Steady, Tempo::Patient].map(|tempo| stage.times(tempo).lease);
-    let lease = (steady * 2).min(patient);
+    let lease = (steady * 3).min(patient);
     let guard = locks.lock(stage.key("k")).lease(lease).await.expect("a free key");
     // Past the first lease.
     eventually("renewals", || locks.stats().renewals >= 4 || !guard.is_held()).await;
