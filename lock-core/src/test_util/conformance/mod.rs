@@ -15,8 +15,8 @@
 //! - `blocked`: runtimes that do not come to run anything.
 //! - `drive`: the verbs as the engine uses them, for the properties.
 //!
-//! A hold that ran out by the clock of its holder ends a play, and says nothing of the store.
-//! [`conformance_tests!`](crate::conformance_tests) plays such a property anew.
+//! A hold that ran out by the clock of its holder ends a play, and says nothing of the store: such a
+//! property is played anew.
 
 mod blocked;
 mod drive;
@@ -109,7 +109,9 @@ macro_rules! __conformance_properties {
 }
 
 macro_rules! run_all {
-    ($subject:ident $($property:ident)*) => { $($property($subject).await;)* };
+    ($subject:ident $($property:ident)*) => {
+        $(played(async || $property($subject).await).await;)*
+    };
 }
 
 /// Runs every property, one after the other. In real time it takes some ten times

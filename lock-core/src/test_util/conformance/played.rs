@@ -21,7 +21,7 @@ fn is_of_time(panic: &(dyn Any + Send)) -> bool {
     panic.downcast_ref::<String>().is_some_and(|said| said.ends_with(RAN_OUT))
 }
 
-/// Plays `property` until no hold ran out in it, a few times at most. Each play makes its subject anew.
+/// Plays `property` until no hold ran out in it, a few times at most. Each play has keys of its own.
 ///
 /// # Panics
 ///
