@@ -17,7 +17,8 @@ fn size(arguments: &[&str]) -> Output {
 /// The figures of a run. A machine that stood still for the budget while it measured has nothing to
 /// recommend, and says so: it measures again. The budgets leave a second for a machine that stands still.
 /// The loads are far above what is asserted of them: a machine that is busy while the capacity is
-/// measured, and is not afterwards, can do three times as much as it seemed.
+/// measured, and is not afterwards, can do three times as much as it seemed. An endpoint's is less, as
+/// more requests than that would themselves keep the machine from answering.
 fn measured(arguments: &[&str]) -> Value {
     let measure = || -> Value {
         let output = size(&[&["--json"], arguments].concat());
@@ -130,10 +131,10 @@ fn an_endpoint_is_measured_as_it_is() {
         Router::new().route("/buy/{sku}", post(buy)).route_layer(layer.key(path("buy:{sku}")));
     runtime.spawn(async move { axum::serve(listener, app).await });
     let endpoint = format!("http://{address}/buy/42");
-    let common = ["--seconds", "1", "--loads", "10", "--budget", "1500ms"];
+    let common = ["--seconds", "1", "--loads", "5", "--budget", "1500ms"];
     let figures = measured(&[&common[..], &["--endpoint", &endpoint]].concat());
     let point = &figures["points"][0];
-    assert!(point["goodput_per_s"].as_f64() > Some(5.0), "{figures}");
+    assert!(point["goodput_per_s"].as_f64() > Some(2.0), "{figures}");
     assert!(point["refused"].as_u64() > Some(0), "{figures}");
     assert_eq!((point["failed"].as_u64(), point["unsent"].as_u64()), (Some(0), Some(0)));
 

@@ -90,7 +90,7 @@ async fn begin(page: &Page, buyers: u32, stock: u32) -> u64 {
 
 async fn is_over(page: &Page, buyers: u32, before: u64) {
     let over = format!(
-        "view.rushes > {before} && !view.rush.running && view.rush.answered === {buyers} \
+        "view.rushes > {before} && view.rush && !view.rush.running && view.rush.answered === {buyers} \
          && !view.servers.some((server) => server.holds) && view.queue === 0"
     );
     page.until("the last buyer has left", &over).await;

@@ -148,14 +148,18 @@ pub(crate) async fn renewals_go_on_after_one_that_failed(stage: &mut Stage<'_>) 
     for action in [Action::SwallowReply, Action::DropRequest] {
         let locks = stage.client(Tempo::Steady).await;
         let key = stage.key(&format!("{action:?}"));
-        let guard = locks.lock(&key).await.expect("a free key");
+        // One renewal fails, and a busy machine may be late with the next.
+        let [steady, patient] = [Tempo::Steady, Tempo::Patient].map(|it| stage.times(it).lease);
+        let lease = (steady * 2).min(patient);
+        let guard = locks.lock(&key).lease(lease).await.expect("a free key");
         let snare = stage.trap(&locks, Verb::Renew, &key, action);
         snare.sprung().await;
         held.push((locks.stats().renewals, locks, guard));
     }
     for (before, locks, guard) in held {
         // Three are a lease.
-        eventually("renewals after the fault", || locks.stats().renewals >= before + 4).await;
+        let gone_on = || locks.stats().renewals >= before + 4 || !guard.is_held();
+        eventually("renewals after the fault", gone_on).await;
         assert!(guard.is_held());
         guard.release().await.expect("a release");
         stage.gone(locks).await;
