@@ -54,11 +54,12 @@ pub enum Background {
     /// the client. A blocked or starved runtime of the application loses no lease. The default,
     /// but for stores in this process.
     Thread,
-    /// In a task of the caller's runtime, while something is busy. For tests on a paused clock,
-    /// which belongs to one runtime, and for stores in this process, which need no I/O. A runtime
-    /// that is blocked for longer than a lease loses it. Connections and sessions of stores live on
-    /// threads of this library all the same, and no such task is begun there: where a store's thread
-    /// has something to be done, it is done in the runtime that the client was made in.
+    /// In a task of the caller's runtime, while something is busy and up to 50 ms longer. For tests
+    /// on a paused clock, which belongs to one runtime, and for stores in this process, which need
+    /// no I/O. A runtime that is blocked for longer than a lease loses it. Connections and sessions
+    /// of stores live on threads of this library all the same, and no such task is begun there:
+    /// where a store's thread has something to be done, it is done in the runtime that the client
+    /// was made in.
     ///
     /// The task moves to the thread of [`Thread`](Self::Thread), and stays there, with the first caller
     /// who waits without a runtime. Where its runtime has ended, the next call in another one starts it

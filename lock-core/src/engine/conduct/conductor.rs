@@ -301,8 +301,17 @@ impl<K: Kept> Conductor<K> {
     pub(in crate::engine) fn forget(&self, cell: &Arc<K>) {
         let mut work = self.work();
         work.unwatch(cell);
-        if matches!(work.runner, Runner::Task(_)) && !work.is_turning {
+        let is_asleep = matches!(work.runner, Runner::Task(_)) && !work.is_turning;
+        if is_asleep && !self.is_swept_soon() {
             // It may end.
+            work.shift.poked.notify_one();
+        }
+    }
+
+    /// No key is busy, and none is likely to come: a task ends without waiting for the next.
+    pub(in crate::engine) fn has_no_keys(&self) {
+        let work = self.work();
+        if self.sweep.end(|| self.registry.is_empty()) {
             work.shift.poked.notify_one();
         }
     }
@@ -477,6 +486,12 @@ impl<K: Kept> Conductor<K> {
         self.instant(due.min(self.sweep.at()))
     }
 
+    /// Whether it looks again in a moment anyway. A task stays for that: to end it and to start another
+    /// for the next key takes longer than an acquire.
+    fn is_swept_soon(&self) -> bool {
+        self.sweep.at() != NEVER
+    }
+
     /// Whether there is nothing left to do for a task, which ends with that; a thread ends with its
     /// client. One that was relieved ends as well.
     fn may_end(&self, shift: &Arc<Shift>) -> bool {
@@ -484,7 +499,8 @@ impl<K: Kept> Conductor<K> {
         if !work.is_at(shift) {
             return true;
         }
-        if !matches!(work.runner, Runner::Task(_)) || !work.wanted.is_empty() {
+        let is_task = matches!(work.runner, Runner::Task(_));
+        if !is_task || !work.wanted.is_empty() || self.is_swept_soon() {
             return false;
         }
         // A key that comes behind this asks for a conductor, and waits for the mutex that is held
@@ -600,8 +616,8 @@ mod tests {
     use super::*;
     use crate::backend::io::Home;
     use crate::blocking::wait;
-    use crate::engine::Shared;
     use crate::engine::key::KeyCell;
+    use crate::engine::{Acquire, Plan, Shared};
     use crate::key::Key;
     use crate::memory::Memory;
     use crate::options::LockOptions;
@@ -698,6 +714,26 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(due.looks.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_stays_for_the_sweep_that_a_key_has_asked_for_and_ends_with_it() {
+        let shared = shared().await;
+        let alive = || Handle::current().metrics().num_alive_tasks();
+        let begun = clock::now();
+        for _ in 0..3 {
+            let plan = Plan::new(shared.clone(), LockOptions::default());
+            let guard = Acquire::new(plan, Key::new("k")).await.unwrap();
+            tokio::task::yield_now().await;
+            guard.release().await.unwrap();
+            tokio::task::yield_now().await;
+            assert_eq!(alive(), 1, "the next key finds it there");
+        }
+        // The clock goes on as soon as all wait.
+        while alive() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(clock::now() <= begun + Duration::from_millis(52));
     }
 
     #[test]

@@ -142,7 +142,10 @@ impl<K: Kept> SharedBy<K> {
         let Some(timer) = self.sleep_until(clock::now().plus(within)) else { return false };
         tokio::select! {
             biased;
-            () = wait => true,
+            () = wait => {
+                self.conductor.has_no_keys();
+                true
+            }
             () = timer => false,
         }
     }
