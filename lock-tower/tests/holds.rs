@@ -4,6 +4,7 @@
 mod common;
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -207,6 +208,22 @@ async fn a_handler_whose_lock_is_lost_is_dropped_and_answered_with_503() {
     assert_eq!(send(&app, buy("42")).await.text, "done", "the lock is free again");
 }
 
+/// Nobody has watched the lock when that happens, as the handler had not waited for anything.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_lost_in_the_first_step_of_its_handler_stops_it() {
+    let locks = LockClient::memory();
+    let operator = locks.clone();
+    let handler = async move |LockGuardExt(lock): LockGuardExt| {
+        let taken = operator.force_release(lock.key().as_str()).now_or_never();
+        assert!(taken.expect("memory answers at once").unwrap());
+        pending::<()>().await;
+    };
+    let layer = LockLayer::new(locks).key(fixed("job"));
+    let app = Router::new().route("/", post(handler)).layer(layer);
+    let answer = send(&app, request()).now_or_never().expect("told at once");
+    answer.assert_problem(503, "lock_lost");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_handler_is_gone_before_its_lock_is_given_up() {
     struct Last(LockGuardExt, Arc<AtomicBool>);
@@ -219,7 +236,7 @@ async fn the_handler_is_gone_before_its_lock_is_given_up() {
     let seen = held_at_drop.clone();
     let handler = async move |lock: LockGuardExt| {
         let _last = Last(lock, seen);
-        std::future::pending::<()>().await;
+        pending::<()>().await;
     };
     let layer = LockLayer::new(LockClient::memory()).key(fixed("job"));
     let app = Router::new().route("/", post(handler)).layer(layer);

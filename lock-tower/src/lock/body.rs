@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use lock_core::futures::Lost;
 use lock_core::scope::CutWatch;
 use pin_project_lite::pin_project;
 
@@ -34,16 +33,10 @@ pin_project! {
     enum State<R> {
         // ## Held => (Free | Ended)
         // The body is declared before the guard, so it is dropped first.
-        Held { #[pin] body: R, hold: Option<Sending> },
+        Held { #[pin] body: R, hold: Option<Hold> },
         Answer { #[pin] body: AnswerBody },
         Ended,
     }
-}
-
-/// The lock of a body that is being sent.
-struct Sending {
-    hold: Hold,
-    lost: Option<Lost>,
 }
 
 impl<R> LockBody<R> {
@@ -64,9 +57,9 @@ impl<R: Body> LockBody<R> {
         Self { state: State::Held { body, hold: None } }
     }
 
-    pub(super) fn held(body: R, hold: Hold, lost: Option<Lost>) -> Self {
+    pub(super) fn held(body: R, hold: Hold) -> Self {
         // A server does not poll a body that says that it has ended.
-        let hold = (!body.is_end_stream()).then_some(Sending { hold, lost });
+        let hold = (!body.is_end_stream()).then_some(hold);
         Self { state: State::Held { body, hold } }
     }
 }
@@ -86,19 +79,21 @@ where
         let mut state = self.project().state;
         match state.as_mut().project() {
             StateProj::Held { mut body, hold } => {
-                if let Some(Sending { lost: Some(lost), .. }) = hold
-                    && let Poll::Ready(error) = Pin::new(lost).poll(cx)
-                {
-                    tracing::warn!(%error, "a response was broken off");
-                    state.set(State::Ended);
-                    CutWatch::tell();
-                    return Poll::Ready(Some(Err(error.into())));
-                }
                 let asks = poll_fn(|cx| body.as_mut().poll_frame(cx));
                 // What makes the body is called under the lock, as the handler was.
-                let frame = match hold {
-                    Some(Sending { hold, .. }) => pin!(hold.scope(asks)).poll(cx),
-                    None => pin!(asks).poll(cx),
+                let asked = match hold {
+                    Some(hold) => hold.poll(cx, |guard, cx| pin!(guard.scope(asks)).poll(cx)),
+                    None => pin!(asks).poll(cx).map(Ok),
+                };
+                let frame = match asked {
+                    Poll::Ready(Err(error)) => {
+                        tracing::warn!(%error, "a response was broken off");
+                        state.set(State::Ended);
+                        CutWatch::tell();
+                        return Poll::Ready(Some(Err(error.into())));
+                    }
+                    Poll::Ready(Ok(frame)) => Poll::Ready(frame),
+                    Poll::Pending => Poll::Pending,
                 };
                 let ended = match &frame {
                     Poll::Ready(Some(Ok(_))) => body.is_end_stream(),

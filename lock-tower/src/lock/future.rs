@@ -115,7 +115,7 @@ where
                         Ok(guard) => {
                             let wire = Wire::of(request.headers());
                             let asked = Asked { wire, method: request.method().clone() };
-                            let hold = Hold::new(guard, config.hold_until);
+                            let hold = Hold::new(guard, config);
                             let inner = call(this.service, with_lock(request, &hold));
                             let held = Held::new(inner, hold, Arc::clone(this.config), asked);
                             match config.detach {

@@ -8,14 +8,14 @@ use std::task::{Context, Poll, ready};
 use http::{Method, Response};
 use http_body::Body;
 use lock_core::error::LostError;
-use lock_core::futures::{Lost, Scoped};
+use lock_core::futures::Scoped;
 use lock_core::scope::{CutWatch, LockScope};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use super::body::LockBody;
-use super::config::{Config, HoldUntil, OnLost};
+use super::config::{Config, HoldUntil};
 use super::hold::{Hold, is_upgrade};
 use crate::answer::{Refusal, Wire};
 
@@ -33,8 +33,6 @@ pin_project! {
         #[pin]
         inner: Option<Scoped<F>>,
         hold: Option<Hold>,
-        // None where a loss is only reported.
-        lost: Option<Lost>,
         config: Arc<Config>,
         asked: Asked,
     }
@@ -42,9 +40,7 @@ pin_project! {
 
 impl<F: Future> Held<F> {
     pub(super) fn new(inner: F, hold: Hold, config: Arc<Config>, asked: Asked) -> Self {
-        let inner = hold.scope(inner);
-        let lost = (config.on_lost == OnLost::Cancel).then(|| hold.lost());
-        Self { inner: Some(inner), hold: Some(hold), lost, config, asked }
+        Self { inner: Some(hold.scope(inner)), hold: Some(hold), config, asked }
     }
 
     /// Runs it in a task that outlives the request.
@@ -71,20 +67,19 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        // First, so that a handler that lost its lock is not run one step further.
-        if let Some(lost) = this.lost
-            && let Poll::Ready(error) = Pin::new(lost).poll(cx)
-        {
-            this.inner.set(None);
-            drop(this.hold.take());
-            CutWatch::tell();
-            return Poll::Ready(Ok(answer_lost(this.config, this.asked.wire, &error)));
-        }
-        let inner = this.inner.as_mut().as_pin_mut().expect("polled again after it was ready");
-        let result = ready!(inner.poll(cx));
+        let (inner, hold) = (this.inner.as_mut().as_pin_mut(), this.hold.as_mut());
+        let (inner, hold) = inner.zip(hold).expect("polled again after it was ready");
+        let result = ready!(hold.poll(cx, |_, cx| inner.poll(cx)));
         this.inner.set(None);
         let hold = this.hold.take();
-        let lost = this.lost.take();
+        let result = match result {
+            Ok(result) => result,
+            Err(error) => {
+                drop(hold);
+                CutWatch::tell();
+                return Poll::Ready(Ok(answer_lost(this.config, this.asked.wire, &error)));
+            }
+        };
         if let Some(error) = hold.as_ref().and_then(|hold| hold.handle().why_lost()) {
             tracing::warn!(%error, "a handler finished after its lock was lost");
         }
@@ -95,7 +90,7 @@ where
                 refuse_upgrade(this.config, this.asked.wire)
             }
             (HoldUntil::ResponseBody, Some(hold)) => {
-                response.map(|body| LockBody::held(body, hold, lost))
+                response.map(|body| LockBody::held(body, hold))
             }
             _ => response.map(LockBody::free),
         }))

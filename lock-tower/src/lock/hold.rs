@@ -1,38 +1,86 @@
 //! The lock of one request, and how an upgraded connection takes it along.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use http::{Extensions, Method, Response, StatusCode};
 use lock_core::LockGuard;
 use lock_core::error::LostError;
 use lock_core::futures::Lost;
 
-use super::config::HoldUntil;
+use super::config::{Config, HoldUntil, OnLost};
 
 /// The lock that a request holds.
-pub(super) enum Hold {
+pub(super) struct Hold {
+    guard: Guard,
+    loss: Loss,
+}
+
+enum Guard {
     /// Until the head of the response.
     Own(LockGuard),
     /// Until the end of the response, or of the connection that its handler makes of it.
     Shared(Arc<LockGuard>),
 }
 
+/// What a loss of the lock does to what runs under it.
+enum Loss {
+    /// Nothing before it has ended.
+    Reported,
+    // ## Unwatched => Watched
+    /// It stops it, which has not waited for anything yet. Much never does, and needs no watch.
+    Unwatched,
+    /// It stops it.
+    Watched(Lost),
+}
+
 impl Hold {
-    pub(super) fn new(guard: LockGuard, until: HoldUntil) -> Self {
-        match until {
-            HoldUntil::ResponseHead => Self::Own(guard),
-            HoldUntil::ResponseBody => Self::Shared(Arc::new(guard)),
+    pub(super) fn new(guard: LockGuard, config: &Config) -> Self {
+        let guard = match config.hold_until {
+            HoldUntil::ResponseHead => Guard::Own(guard),
+            HoldUntil::ResponseBody => Guard::Shared(Arc::new(guard)),
+        };
+        let loss = match config.on_lost {
+            OnLost::Cancel => Loss::Unwatched,
+            OnLost::Report => Loss::Reported,
+        };
+        Self { guard, loss }
+    }
+
+    /// Polls what runs under the lock; one that is lost and stops that lets it run no step further.
+    pub(super) fn poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        runs: impl FnOnce(&LockGuard, &mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, LostError>> {
+        let Self { guard, loss } = self;
+        let lost = match loss {
+            Loss::Reported => None,
+            Loss::Unwatched => guard.why_lost(),
+            Loss::Watched(lost) => ready_now(lost, cx),
+        };
+        if let Some(error) = lost {
+            return Poll::Ready(Err(error));
         }
+        let polled = runs(guard, cx);
+        if polled.is_pending() && matches!(loss, Loss::Unwatched) {
+            let mut lost = guard.lost();
+            // It may be over since it was looked at.
+            if let Some(error) = ready_now(&mut lost, cx) {
+                return Poll::Ready(Err(error));
+            }
+            *loss = Loss::Watched(lost);
+        }
+        polled.map(Ok)
     }
 
     /// Lets the handler take the lock along.
     pub(super) fn offer(&self, extensions: &mut Extensions) {
-        if let Self::Shared(guard) = self {
+        if let Guard::Shared(guard) = &self.guard {
             let mut offer = extensions.remove::<Offer>().unwrap_or_default();
             offer.0.push(Arc::downgrade(guard));
             extensions.insert(offer);
@@ -41,11 +89,26 @@ impl Hold {
 
     /// Whether this would end with the head of a response that makes another connection of its own.
     pub(super) fn is_left_behind(&self) -> bool {
-        matches!(self, Self::Shared(guard) if Arc::strong_count(guard) == 1)
+        matches!(&self.guard, Guard::Shared(guard) if Arc::strong_count(guard) == 1)
+    }
+}
+
+fn ready_now(lost: &mut Lost, cx: &mut Context<'_>) -> Option<LostError> {
+    match Pin::new(lost).poll(cx) {
+        Poll::Ready(error) => Some(error),
+        Poll::Pending => None,
     }
 }
 
 impl Deref for Hold {
+    type Target = LockGuard;
+
+    fn deref(&self) -> &LockGuard {
+        &self.guard
+    }
+}
+
+impl Deref for Guard {
     type Target = LockGuard;
 
     fn deref(&self) -> &LockGuard {
