@@ -19,9 +19,12 @@ pub(in crate::redis) mod probe;
 pub(in crate::redis) mod sentinel;
 pub(in crate::redis) mod single;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::Either;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue as _, Value};
 
@@ -431,12 +434,16 @@ impl Topology {
     }
 
     /// Renews one claim.
-    pub(in crate::redis) async fn renew(&self, renew: Renew) -> Result<Renewed, Fault> {
+    pub(in crate::redis) fn renew(
+        &self,
+        renew: Renew,
+    ) -> impl Future<Output = Result<Renewed, Fault>> {
         match &self.servers {
             Servers::Single(single) => {
-                single.renewals.renew(renew).await.map_err(Failure::into_fault)
+                let renewed = single.renewals.renew(renew);
+                Either::Left(renewed.map(|answer| answer.map_err(Failure::into_fault)))
             }
-            Servers::Cluster(cluster) => Box::pin(cluster.renew(renew)).await,
+            Servers::Cluster(cluster) => Either::Right(Box::pin(cluster.renew(renew))),
         }
     }
 

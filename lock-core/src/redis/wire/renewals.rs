@@ -8,9 +8,11 @@
 //! [`APART`], so that a thousand claims of a second share few requests.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::Semaphore;
 
@@ -153,13 +155,15 @@ impl Renewals {
     }
 
     /// Renews one claim with the next batch.
-    pub(in crate::redis) async fn renew(&self, renew: Renew) -> Answer {
+    // Not an async fn, which would have room for the claim as long as it waits.
+    pub(in crate::redis) fn renew(&self, renew: Renew) -> impl Future<Output = Answer> + use<> {
         // A connect takes as long as an answer may. The bound is that of whoever asks. The task
         // that sends the batch may be held up, and the claim is to be tried again meanwhile.
         let within = (2 * renew.within).min(REQUEST_WITHIN).saturating_add(APART);
         let answer = self.batches.add(renew, |queue| serve(self.post.clone(), queue));
-        let late = |_| Err(Failure::Other(fault::timed_out(within)));
-        timeout::within(within, answer).await.unwrap_or_else(late)
+        timeout::within(within, answer).map(move |answer| {
+            answer.unwrap_or_else(|_| Err(Failure::Other(fault::timed_out(within))))
+        })
     }
 
     /// There is another master.
