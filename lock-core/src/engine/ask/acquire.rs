@@ -194,7 +194,12 @@ impl Acquire {
 
     /// The rest of it at `now`.
     fn left(&self, now: Instant) -> Duration {
-        self.budget().saturating_sub(now.saturating_duration_since(self.started.unwrap_or(now)))
+        let spent = match self.started {
+            Some(started) if started != now => now.saturating_duration_since(started),
+            // Most acquires need one try, and it begins now.
+            _ => Duration::ZERO,
+        };
+        self.budget().saturating_sub(spent)
     }
 
     /// How many may stand in line, and who says so.
@@ -211,12 +216,15 @@ impl Acquire {
         let one_try = if queues && !admission { self.options.wait } else { self.budget() };
         let LockOptions { hold_limit, linger, min_hold, fairness, .. } = self.options;
         let (handoffs_max, slice) = fairness.bounds();
-        let deadline = match self.try_until {
-            Some(until) => until,
-            None => now.plus(one_try.min(self.left(now))),
+        let (deadline, left) = match self.try_until {
+            Some(until) => (until, until.saturating_duration_since(now)),
+            None => {
+                let left = one_try.min(self.left(now));
+                (now.plus(left), left)
+            }
         };
         self.try_until = Some(deadline);
-        let (budget, left) = (one_try, deadline.saturating_duration_since(now));
+        let budget = one_try;
         let terms = terms::of(&self.options, self.shared.label, queues, left);
         let waiters_max = self.line_bound().0;
         Ask {
@@ -267,7 +275,7 @@ impl Acquire {
         let ask = self.ask(now);
         match reentry {
             Reentry::Busy(door) => self.wait_for_turn(door, ask.deadline),
-            _ => self.stand_in_line(ask, now, cx),
+            _ => self.stand_in_line(&ask, now, cx),
         }
     }
 
@@ -290,7 +298,7 @@ impl Acquire {
 
     fn stand_in_line(
         &mut self,
-        ask: Ask,
+        ask: &Ask,
         now: Instant,
         cx: &Context<'_>,
     ) -> Poll<Result<LockGuard, AcquireError>> {
@@ -360,8 +368,12 @@ impl Seated {
             let now = since.take().unwrap_or_else(clock::now);
             cell.drive(Drives::Seat(*seat), Some(now));
             let mut before = None;
-            let verdict =
-                cell.cohort().poll(*seat, now, |waker| before = foreign::renew(waker, cx));
+            let mut cohort = cell.cohort();
+            let verdict = cohort.poll(*seat, now, |waker| before = foreign::renew(waker, cx));
+            if let Verdict::Granted(token) = verdict {
+                cell.came_to_run(cohort.held_since(token), now);
+            }
+            drop(cohort);
             drop(before);
             let Verdict::Waiting = verdict else { return Poll::Ready((verdict, now)) };
             if timer.is_none()

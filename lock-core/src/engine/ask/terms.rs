@@ -76,12 +76,14 @@ pub(crate) fn check(
     if options.linger > DURATION_MAX {
         return refuse("linger", options.linger, Duration::ZERO, DURATION_MAX);
     }
-    let (option, most) = match options.mode {
-        Mode::Shared => ("min_hold of one that shares it", Duration::ZERO),
-        _ => ("min_hold", min_hold_max(lease_max)),
-    };
-    if options.min_hold > most {
-        return refuse(option, options.min_hold, Duration::ZERO, most);
+    if !options.min_hold.is_zero() {
+        let (option, most) = match options.mode {
+            Mode::Shared => ("min_hold of one that shares it", Duration::ZERO),
+            _ => ("min_hold", min_hold_max(lease_max)),
+        };
+        if options.min_hold > most {
+            return refuse(option, options.min_hold, Duration::ZERO, most);
+        }
     }
     if let Some(limit) = options.hold_limit
         && !(HOLD_LIMIT_MIN..=DURATION_MAX).contains(&limit)

@@ -114,7 +114,7 @@ impl KeyCell {
         shared: &Arc<Shared>,
         key: &Key,
         opens: &Opens,
-        ask: Ask,
+        ask: &Ask,
         now: Instant,
         cx: &Context<'_>,
     ) -> (Arc<Self>, Entry) {
@@ -156,6 +156,14 @@ impl KeyCell {
             self.handed.wake(waker);
         }
         self.apply_driven(fx);
+    }
+
+    /// Whoever was woken for a grant that was made `since` sees it now.
+    pub(in crate::engine) fn came_to_run(&self, since: Option<Instant>, now: Instant) {
+        // One that was granted the key by its own poll of the driver was not woken.
+        if let Some(since) = since.filter(|since| *since < now) {
+            self.handed.came_to_run(now.saturating_duration_since(since));
+        }
     }
 
     /// Does what is left to do, and has the driver polled: by a caller that waits for the key, or

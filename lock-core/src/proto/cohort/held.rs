@@ -37,9 +37,11 @@ impl<R> Held<R> {
     /// Gives the claim to one more, for whom it [has room](Self::has_room). A further reader is
     /// the caller's to keep.
     pub(super) fn hold(&mut self, token: u64, ask: &Ask, now: Instant) -> Option<Holder> {
-        if self.linger.is_some() || !ask.linger.is_zero() {
-            let lingers = !ask.linger.is_zero() && !self.contested;
-            self.linger = lingers.then(|| Box::new(Linger { time: ask.linger, until: None }));
+        let lingers = !ask.linger.is_zero() && !self.contested;
+        let linger = || Linger { time: ask.linger, until: None };
+        match &mut self.linger {
+            Some(earlier) if lingers => **earlier = linger(),
+            earlier => *earlier = lingers.then(|| Box::new(linger())),
         }
         self.rests_until = (!ask.min_hold.is_zero()).then(|| Box::new(now.plus(ask.min_hold)));
         if self.outlasts_its_lease() {

@@ -9,7 +9,7 @@ impl<W, R> Cohort<W, R> {
     /// A waiter arrives. `waker` is asked for only if it has to wait.
     pub(crate) fn enter(
         &mut self,
-        ask: Ask,
+        ask: &Ask,
         now: Instant,
         waker: impl FnOnce() -> W,
         fx: &mut Effects<W, R>,
@@ -20,22 +20,23 @@ impl<W, R> Cohort<W, R> {
         if self.client == Client::Closed {
             return Entry::Closed;
         }
-        if let Some(token) = self.take_idle(&ask, now, fx) {
+        if let Some(token) = self.take_idle(ask, now, fx) {
             return Entry::Granted(token);
         }
         if self.line.len() >= ask.waiters_max {
             return Entry::Full(self.line.len());
         }
-        if let Some(overload) = self.overload(&ask, now) {
+        if let Some(overload) = self.overload(ask, now) {
             self.count().refused += 1;
             return Entry::Refused(overload);
         }
-        let state = match self.refusal(&ask) {
+        let state = match self.refusal(ask) {
             Some(verdict) => SeatState::Over(verdict),
             None => SeatState::Waiting(waker()),
         };
         let over = matches!(state, SeatState::Over(_));
-        let seat = self.line.push(Seat { ask, entered: self.behind_all(now), state });
+        let entered = self.behind_all(now);
+        let seat = self.line.push(Seat { ask: *ask, entered, state });
         if over {
             self.line.leave(seat);
             return Entry::Seated(seat);
@@ -52,7 +53,7 @@ impl<W, R> Cohort<W, R> {
             let since = holder.since;
             self.admission.get_or_insert_with(|| Box::new(Admission::new(since)));
             // So that the release need not wait for one.
-            held.ask_for_tokens(held.wanting(&self.line), &ask, fx);
+            held.ask_for_tokens(held.wanting(&self.line), ask, fx);
         }
         // A claim that was to leave, as nobody was in line, may stay.
         let is_back = matches!(self.place, Phase::Asking(_)) && self.line.len() == 1;

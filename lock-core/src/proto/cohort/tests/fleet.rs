@@ -116,7 +116,7 @@ impl Fleet {
             terms,
         };
         let mut fx = Effects::none();
-        let entry = self.processes[at].cohort.enter(ask, self.now, || name, &mut fx);
+        let entry = self.processes[at].cohort.enter(&ask, self.now, || name, &mut fx);
         match entry {
             Entry::Granted(token) => self.processes[at].guards.push((token, mode)),
             Entry::Seated(seat) => self.processes[at].waiting.push((name, seat, mode)),

@@ -137,13 +137,13 @@ fn a_claim_to_share_is_opened_for_as_many_as_the_last_one_let_in() {
         let terms = Terms { mode, ..lasting(LEASE) };
         let ask = Ask { terms, ..ask };
         let mut fx = Effects::none();
-        assert!(matches!(cohort.enter(ask, now, || 1, &mut fx), Entry::Seated(_)));
+        assert!(matches!(cohort.enter(&ask, now, || 1, &mut fx), Entry::Seated(_)));
         let Step::Open(opened) = cohort.step(0, now, false, false, &mut fx) else { panic!() };
         assert_eq!((opened.mode, opened.tokens_likely), (mode, likely));
         let grant = Grant::new(TokenBlock::new(1, 8), LEASE);
         cohort.attempted(0, now, Ok(Attempt::Granted(grant)), now, |_| ms(1), &mut fx);
         for further in 2..=3 {
-            let entry = cohort.enter(ask, now, || further, &mut fx);
+            let entry = cohort.enter(&ask, now, || further, &mut fx);
             assert_eq!(matches!(entry, Entry::Granted(_)), mode == Mode::Shared);
         }
         for token in 1..=3 {

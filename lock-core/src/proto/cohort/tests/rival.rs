@@ -88,7 +88,7 @@ fn nobody_is_asked_for_while_a_permit_is_held_here() {
     for _ in 0..2 {
         let mut ask = ask(now, ms(2_000));
         ask.terms = Terms { mode, ..ask.terms };
-        let entry = cohort.enter(ask, now, || 0, &mut Effects::none());
+        let entry = cohort.enter(&ask, now, || 0, &mut Effects::none());
         assert!(matches!(entry, Entry::Seated(_)), "{entry:?}");
     }
     for lane in 0..2 {

@@ -343,7 +343,7 @@ fn a_try_that_may_not_wait_is_refused_at_the_door_when_the_key_is_held_here() {
     let mut world = held(5, false, 0, 64, ms(20));
     let ask = Ask { terms: Terms { queues: false, ..lasting(LEASE) }, ..world.ask(ms(1_000)) };
     let (name, mut fx) = (99, Effects::none());
-    let Entry::Seated(seat) = world.cohort.enter(ask, world.now, || name, &mut fx) else {
+    let Entry::Seated(seat) = world.cohort.enter(&ask, world.now, || name, &mut fx) else {
         panic!("a seat with a verdict")
     };
     let token = crate::FencingToken::new(1);

@@ -21,7 +21,7 @@ impl Tries {
     fn enter(&mut self, mode: Mode, queues: bool) {
         let mut ask = ask(self.now, ms(2_000));
         ask.terms = Terms { mode, queues, ..ask.terms };
-        let entry = self.cohort.enter(ask, self.now, || 0, &mut Effects::none());
+        let entry = self.cohort.enter(&ask, self.now, || 0, &mut Effects::none());
         let Entry::Seated(seat) = entry else { panic!("{entry:?}") };
         self.seats.push(seat);
     }

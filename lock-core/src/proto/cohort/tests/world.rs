@@ -272,7 +272,7 @@ impl World {
     pub(super) fn enter(&mut self, ask: Ask, waiters_max: usize) -> Entry {
         let ask = Ask { waiters_max, ..ask };
         let (name, mut fx) = (self.name(), Effects::none());
-        let entry = self.cohort.enter(ask, self.now, || name, &mut fx);
+        let entry = self.cohort.enter(&ask, self.now, || name, &mut fx);
         match entry {
             Entry::Granted(token) => {
                 assert!(self.waiting.is_empty(), "nobody is overtaken");
@@ -481,7 +481,7 @@ impl World {
         assert!(!self.cohort.has_watchers(), "watchers of a hold that is over");
         assert!(!self.cohort.retire(false), "only the driver may");
         assert!(self.cohort.retire(true));
-        let entry = self.cohort.enter(self.ask(ms(1)), self.now, || 0, &mut Effects::none());
+        let entry = self.cohort.enter(&self.ask(ms(1)), self.now, || 0, &mut Effects::none());
         assert!(matches!(entry, Entry::Retired));
         // The verdicts that were told are read from the old one, as seats hold on to it.
         while !self.told.is_empty() {
