@@ -9,8 +9,8 @@ use clap::Parser;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "bench")]
 pub(crate) struct Arguments {
-    /// The works to run, by their name or a part of several names: single, many-keys, hot-64,
-    /// hot-1000, processes, strict, readers, writer, permits, handoff, linger, held, quorum,
+    /// The works to run, by their name or a part of several names: single, layer, layer-memory,
+    /// many-keys, hot-64, hot-1000, processes, strict, readers, writer, permits, handoff, linger, held, quorum,
     /// overload, burst, zk-single, zk-hot-64, zk-strict, zk-handoff, sqlite-single, sqlite-hot-64,
     /// sqlite-processes, postgres-single, postgres-hot-64, postgres-processes, postgres-stopped,
     /// postgres-held, mariadb-single, mariadb-hot-64, mariadb-processes, mariadb-stopped, mariadb-held,

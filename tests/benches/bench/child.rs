@@ -25,8 +25,8 @@ pub(crate) enum Plan {
     Contend { url: String, contender: Contender, keys: Vec<String>, out: PathBuf },
     /// One task that holds the key for a moment, over and over.
     HandOff { url: String, contender: Contender, key: String, out: PathBuf },
-    /// One task on one key, `block` cycles whenever the parent says so.
-    Block { url: String, contender: Contender, key: String, block: usize },
+    /// One task on these keys in turn, `block` cycles whenever the parent says so.
+    Block { url: String, contender: Contender, keys: Vec<String>, block: usize },
     /// One key, held for good.
     Keep { url: String, contender: Contender, key: String },
     /// `keys` keys, held at once.
@@ -52,9 +52,9 @@ pub(crate) async fn run(plan: &str) {
             write_numbers(&out, &turns).expect("a writable folder");
             answer(&Reply::done());
         }
-        Plan::Block { url, contender, key, block } => {
+        Plan::Block { url, contender, keys, block } => {
             let rival = contender.connect(&url).await;
-            single::cycle_in_blocks(&rival, &key, block, &mut input).await;
+            single::cycle_in_blocks(&rival, &keys, block, &mut input).await;
         }
         Plan::Keep { url, contender, key } => database::keep(contender, &url, &key).await,
         Plan::Hold { url, keys } => held::hold(&url, keys, &mut input).await,

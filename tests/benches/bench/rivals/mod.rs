@@ -2,6 +2,7 @@
 
 pub(crate) mod database;
 mod evalsha;
+mod layer;
 mod local;
 mod ours;
 mod poller;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::{TaskLog, Window, contend};
 pub(crate) use evalsha::Evalsha;
+use layer::{Layered, Limited, Plain};
 pub(crate) use local::TokioRwLock as LocalRwLock;
 pub(crate) use ours::{Ours as OurClient, client, options};
 use sqlite::{Statements, Way};
@@ -51,6 +53,13 @@ pub(crate) enum Contender {
     TokioMutex,
     TokioRwLock,
     TokioSemaphore,
+    /// A handler behind `LockLayer`.
+    HandlerLayered {
+        has_body: bool,
+    },
+    /// The same behind a limit of one request at a time.
+    HandlerLimited,
+    Handler,
     /// Two round trips of a script that does nothing.
     EvalshaEmpty,
     /// Two round trips of the scripts of a `SET NX PX` lock.
@@ -86,10 +95,11 @@ pub(crate) enum Contender {
 }
 
 use Contender::{
-    BareThree, BareTwo, EvalshaEmpty, EvalshaOurs, EvalshaSet, MariaDbForUpdate, MariaDbGetLock,
-    MariaDbUnique, MariaDbUpdates, Ours, OursPermits, OursShared, OursStrict, Poller,
-    PostgresAdvisory, PostgresForUpdate, PostgresUnique, PostgresUpdates, Rslock, SlotPoller,
-    SqliteImmediate, SqliteUnique, SqliteUpdates, TokioMutex, TokioRwLock, TokioSemaphore,
+    BareThree, BareTwo, EvalshaEmpty, EvalshaOurs, EvalshaSet, Handler, HandlerLayered,
+    HandlerLimited, MariaDbForUpdate, MariaDbGetLock, MariaDbUnique, MariaDbUpdates, Ours,
+    OursPermits, OursShared, OursStrict, Poller, PostgresAdvisory, PostgresForUpdate,
+    PostgresUnique, PostgresUpdates, Rslock, SlotPoller, SqliteImmediate, SqliteUnique,
+    SqliteUpdates, TokioMutex, TokioRwLock, TokioSemaphore,
 };
 
 /// The three pollers that every contended work meets.
@@ -112,6 +122,10 @@ impl Contender {
             TokioMutex => "tokio::sync::Mutex",
             TokioRwLock => "tokio::sync::RwLock",
             TokioSemaphore => "tokio::sync::Semaphore",
+            HandlerLayered { has_body: false } => "LockLayer",
+            HandlerLayered { has_body: true } => "LockLayer, 1 KiB there and back",
+            HandlerLimited => "ConcurrencyLimit(1)",
+            Handler => "the handler alone",
             EvalshaEmpty => "2 × EVALSHA, empty script",
             EvalshaSet => "2 × EVALSHA, set and delete",
             EvalshaOurs => "2 × EVALSHA, our scripts",
@@ -133,15 +147,15 @@ impl Contender {
     /// too, so these are chosen not to appear in the scripts of the same rival.
     pub(crate) fn verbs(self) -> &'static [&'static str] {
         match self {
-            Ours | OursStrict | OursShared | OursPermits => {
+            Ours | OursStrict | OursShared | OursPermits | HandlerLayered { .. } => {
                 &["evalsha", "eval", "script|load", "subscribe", "ssubscribe", "unsubscribe"]
             }
             Rslock | Poller { .. } | SlotPoller { .. } => &["set", "evalsha", "eval"],
             EvalshaEmpty | EvalshaSet | EvalshaOurs => &["evalsha"],
-            TokioMutex | TokioRwLock | TokioSemaphore | BareTwo | BareThree | SqliteUpdates
-            | SqliteUnique | SqliteImmediate | PostgresUpdates | PostgresUnique
-            | PostgresForUpdate | PostgresAdvisory | MariaDbUpdates | MariaDbUnique
-            | MariaDbForUpdate | MariaDbGetLock => &[],
+            TokioMutex | TokioRwLock | TokioSemaphore | HandlerLimited | Handler | BareTwo
+            | BareThree | SqliteUpdates | SqliteUnique | SqliteImmediate | PostgresUpdates
+            | PostgresUnique | PostgresForUpdate | PostgresAdvisory | MariaDbUpdates
+            | MariaDbUnique | MariaDbForUpdate | MariaDbGetLock => &[],
         }
     }
 
@@ -162,6 +176,11 @@ impl Contender {
             TokioMutex => Connected::TokioMutex(local::TokioMutex::default()),
             TokioRwLock => Connected::TokioRwLock(local::TokioRwLock::default()),
             TokioSemaphore => Connected::TokioSemaphore(local::TokioSemaphore::default()),
+            HandlerLayered { has_body } => {
+                Connected::Layered(Layered::connect(url, has_body).await)
+            }
+            HandlerLimited => Connected::Limited(Limited::new()),
+            Handler => Connected::Plain(Plain::new()),
             EvalshaEmpty => Connected::Evalsha(Evalsha::empty(url).await),
             EvalshaSet => Connected::Evalsha(Evalsha::set_and_delete(url).await),
             EvalshaOurs => Connected::OurScripts(scripts::OurScripts::connect(url).await),
@@ -192,6 +211,9 @@ pub(crate) enum Connected {
     TokioMutex(local::TokioMutex),
     TokioRwLock(local::TokioRwLock),
     TokioSemaphore(local::TokioSemaphore),
+    Layered(Layered),
+    Limited(Limited),
+    Plain(Plain),
     Evalsha(Evalsha),
     OurScripts(scripts::OurScripts),
     BareZooKeeper(BareZooKeeper),
@@ -218,6 +240,9 @@ impl Connected {
             Connected::TokioMutex(rival) => contend(rival, keys, window).await,
             Connected::TokioRwLock(rival) => contend(rival, keys, window).await,
             Connected::TokioSemaphore(rival) => contend(rival, keys, window).await,
+            Connected::Layered(rival) => contend(rival, keys, window).await,
+            Connected::Limited(rival) => contend(rival, keys, window).await,
+            Connected::Plain(rival) => contend(rival, keys, window).await,
             Connected::Evalsha(rival) => contend(rival, keys, window).await,
             Connected::OurScripts(rival) => contend(rival, keys, window).await,
             Connected::BareZooKeeper(rival) => contend(rival, keys, window).await,
@@ -241,6 +266,9 @@ impl Connected {
             Connected::TokioMutex(rival) => rival.cycle(key, held).await,
             Connected::TokioRwLock(rival) => rival.cycle(key, held).await,
             Connected::TokioSemaphore(rival) => rival.cycle(key, held).await,
+            Connected::Layered(rival) => rival.cycle(key, held).await,
+            Connected::Limited(rival) => rival.cycle(key, held).await,
+            Connected::Plain(rival) => rival.cycle(key, held).await,
             Connected::Evalsha(rival) => rival.cycle(key, held).await,
             Connected::OurScripts(rival) => rival.cycle(key, held).await,
             Connected::BareZooKeeper(rival) => rival.cycle(key, held).await,

@@ -5,6 +5,7 @@ pub(crate) mod database;
 mod etcd;
 pub(crate) mod handoff;
 pub(crate) mod held;
+mod layer;
 mod linger;
 mod one_process;
 mod overload;
@@ -27,6 +28,8 @@ use crate::report::Work;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Single,
+    Layer,
+    LayerMemory,
     ManyKeys,
     Hot64,
     Hot1000,
@@ -66,8 +69,10 @@ pub(crate) enum Name {
     Scale,
 }
 
-const ALL: [Name; 38] = [
+const ALL: [Name; 40] = [
     Name::Single,
+    Name::Layer,
+    Name::LayerMemory,
     Name::ManyKeys,
     Name::Hot64,
     Name::Hot1000,
@@ -125,6 +130,8 @@ impl Name {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Name::Single => "single",
+            Name::Layer => "layer",
+            Name::LayerMemory => "layer-memory",
             Name::ManyKeys => "many-keys",
             Name::Hot64 => "hot-64",
             Name::Hot1000 => "hot-1000",
@@ -168,6 +175,8 @@ impl Name {
     pub(crate) async fn run(self, arguments: &Arguments) -> Work {
         match self {
             Name::Single => single::run(arguments).await,
+            Name::Layer => layer::over_redis(arguments).await,
+            Name::LayerMemory => layer::over_memory(arguments).await,
             Name::ManyKeys => one_process::many_keys(arguments).await,
             Name::Hot64 => one_process::hot_64(arguments).await,
             Name::Hot1000 => one_process::hot_1000(arguments).await,

@@ -16,19 +16,15 @@ use crate::rivals::Connected;
 use crate::rivals::Contender::{self, EvalshaEmpty, EvalshaOurs, EvalshaSet, Ours, Poller, Rslock};
 use crate::series::{Latencies, Series};
 
-const P50: &str = "cycle p50 µs";
+pub(super) const P50: &str = "cycle p50 µs";
 const P99: &str = "cycle p99 µs";
 
 /// Rivals take turns in blocks this long, so that a change of the machine's pace meets all.
 const BLOCK: usize = 100;
 
 pub(crate) async fn run(arguments: &Arguments) -> Work {
-    let server = RedisServer::start();
-    let mut series = Series::default();
     let contenders = [Ours, EvalshaOurs, EvalshaEmpty, EvalshaSet, Rslock, Poller { every_ms: 1 }];
-    for _ in 0..arguments.repeats() {
-        repeat(&mut series, &server, &contenders, arguments.count(3_000)).await;
-    }
+    let series = measure(arguments, &contenders, 1).await;
     let ratio = |other: Contender, figure| series.ratio(Ours.name(), other.name(), figure).median;
     let targets = vec![
         Target::at_most("p50 ÷ two bare EVALSHA (set, delete)", ratio(EvalshaSet, P50), 1.10),
@@ -50,14 +46,33 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     }
 }
 
+/// Each contender by turns, with so many keys in turn.
+pub(super) async fn measure(
+    arguments: &Arguments,
+    contenders: &[Contender],
+    keys: usize,
+) -> Series {
+    let server = RedisServer::start();
+    let mut series = Series::default();
+    for _ in 0..arguments.repeats() {
+        repeat(&mut series, &server, contenders, keys, arguments.count(3_000)).await;
+    }
+    series
+}
+
 /// The child's side: so many cycles for each line.
-pub(crate) async fn cycle_in_blocks(rival: &Connected, key: &str, block: usize, input: &mut Input) {
+pub(crate) async fn cycle_in_blocks(
+    rival: &Connected,
+    keys: &[String],
+    block: usize,
+    input: &mut Input,
+) {
     answer(&Reply::done());
     loop {
         input.line().await;
         let before_ns = cpu_ns();
         let mut cycles_ns = Vec::with_capacity(block);
-        for _ in 0..block {
+        for key in keys.iter().cycle().take(block) {
             let start_ns = now_ns();
             rival.cycle(key, || ready(())).await;
             cycles_ns.push(now_ns() - start_ns);
@@ -85,9 +100,9 @@ struct Run {
 }
 
 impl Run {
-    async fn start(contender: Contender, server: &RedisServer) -> Self {
-        let key = format!("bench:single:{}", contender.name());
-        let mut child = spawn(&Plan::Block { url: server.url(), contender, key, block: BLOCK });
+    async fn start(contender: Contender, server: &RedisServer, keys: usize) -> Self {
+        let keys = (0..keys).map(|n| format!("bench:single:{}:{n}", contender.name())).collect();
+        let mut child = spawn(&Plan::Block { url: server.url(), contender, keys, block: BLOCK });
         child.reply().await;
         Run { contender, child, cycles: Latencies::new(), cpu_ns: 0, server_us: 0.0, commands: 0 }
     }
@@ -113,11 +128,12 @@ async fn repeat(
     series: &mut Series,
     server: &RedisServer,
     contenders: &[Contender],
+    keys: usize,
     cycles: usize,
 ) {
     let mut runs = Vec::new();
     for &contender in contenders {
-        runs.push(Run::start(contender, server).await);
+        runs.push(Run::start(contender, server, keys).await);
     }
     for block in 0..=cycles / BLOCK {
         for run in &mut runs {
