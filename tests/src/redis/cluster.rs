@@ -240,6 +240,16 @@ impl RedisCluster {
         self.ids.iter().position(|own| own == id)
     }
 
+    /// Whether all masters know the same epoch of each master, and the same owner of each slot. A
+    /// slot that moves on before may be claimed by a node that owned it in the past.
+    #[must_use]
+    pub fn is_agreed(&self) -> bool {
+        let masters = self.masters().into_iter();
+        let mut seen = masters.map(known).map(|nodes| (epochs(&nodes), owners(&nodes)));
+        let first = seen.next();
+        seen.all(|other| Some(other) == first)
+    }
+
     /// The number of the node that owns a key's slot, as a running node sees it. Between two
     /// masters of a slot nodes see none, and are waited for.
     ///
@@ -406,6 +416,19 @@ fn bus(node: &RedisServer) -> u16 {
 
 fn known(node: &RedisServer) -> String {
     node.command(&["CLUSTER", "NODES"])
+}
+
+/// The ids of masters, each with the epoch of its slots, in order.
+fn epochs(nodes: &str) -> Vec<(String, String)> {
+    let mut epochs = Vec::new();
+    for line in nodes.lines() {
+        let words: Vec<_> = line.split(' ').collect();
+        if words[2].contains("master") {
+            epochs.push((words[0].to_owned(), words[6].to_owned()));
+        }
+    }
+    epochs.sort_unstable();
+    epochs
 }
 
 /// Ranges of slots and who owns them, in order.

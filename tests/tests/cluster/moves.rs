@@ -221,6 +221,7 @@ async fn processes_take_turns_while_the_slots_of_their_keys_move_back_and_forth(
             let (slot, from) = (cluster.slot(key), cluster.owner(key));
             cluster.move_slot(slot, from, (from + 1 + moves % 2) % 3);
             moves += 1;
+            eventually("the nodes agree on the move", || cluster.is_agreed()).await;
         }
         for worker in &mut workers {
             replies.extend(worker.reply_within(Duration::from_millis(40)).await);
