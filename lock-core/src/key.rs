@@ -25,6 +25,9 @@ use crate::limits::KEY_BYTES_MAX;
 /// How much of a bad key an error message repeats, in bytes of its escaped form.
 const SHOWN_BYTES_MAX: usize = 64;
 
+/// Most keys are no longer, in bytes.
+const MOST_BYTES: usize = 64;
+
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'{').add(b'}').add(b'/').add(b':').add(b'%');
 
 /// The name of what is locked: not empty, at most [`KEY_BYTES_MAX`] bytes encoded, cheap to clone.
@@ -58,7 +61,7 @@ impl Key {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let mut encoded = String::new();
+        let mut encoded = String::with_capacity(MOST_BYTES);
         for (index, segment) in segments.into_iter().enumerate() {
             if index > 0 {
                 encoded.push(':');

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::collections::hash_map;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -80,6 +81,11 @@ impl Tokens {
         ticks(self.epoch_us + u64::try_from(self.since(now).as_micros()).unwrap_or(0))
     }
 
+    /// An idle key leaves nothing but the token that the next new key begins above.
+    fn forgets(&mut self, entry: &Entry) {
+        self.token_min = self.token_min.max(entry.last().unwrap_or(0));
+    }
+
     /// The time of registers.
     fn since(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.epoch)
@@ -129,7 +135,11 @@ impl Store {
         // A waker may do anything, so nobody is woken before the mutex is dropped.
         let woken = RefCell::<SmallVec<[Arc<Notify>; 2]>>::default();
         let wake = |with: &With| woken.borrow_mut().push(with.events.clone());
-        let entry = keys.entry(key.clone()).or_default();
+        let mut place = match keys.entry(key.clone()) {
+            hash_map::Entry::Occupied(known) => known,
+            hash_map::Entry::Vacant(new) => new.insert_entry(Entry::default()),
+        };
+        let entry = place.get_mut();
         let followers = followers.get(key).map(|followers| (leader(entry, now), followers));
         let answer = ask(entry, &Turn { now, mint: &mint, wake: &wake, may_grant });
         if let Some((before, followers)) = followers
@@ -138,7 +148,8 @@ impl Store {
             woken.borrow_mut().extend(followers.iter().map(|(_, events)| events.clone()));
         }
         if entry.is_idle(now) {
-            state.forget(key);
+            tokens.forgets(&place.remove());
+            shrink(keys);
         }
         drop(state);
         for events in woken.into_inner() {
@@ -219,6 +230,13 @@ fn leader(entry: &Entry, now: Duration) -> Option<Leader> {
     })
 }
 
+/// Gives the room of a burst back.
+fn shrink(keys: &mut HashMap<Key, Entry>) {
+    if keys.is_empty() {
+        keys.shrink_to(64);
+    }
+}
+
 impl State {
     fn new(tokens: Tokens) -> Self {
         let member = Member::new(tokens.epoch);
@@ -250,13 +268,11 @@ impl State {
         self.member = member;
     }
 
-    /// An idle key leaves nothing but the token that the next new key begins above.
     fn forget(&mut self, key: &Key) {
         let Self { keys, tokens, .. } = self;
-        let last = keys.remove(key).and_then(|entry| entry.last());
-        tokens.token_min = tokens.token_min.max(last.unwrap_or(0));
-        if keys.is_empty() {
-            keys.shrink_to(64);
+        if let Some(entry) = keys.remove(key) {
+            tokens.forgets(&entry);
+            shrink(keys);
         }
     }
 
@@ -270,7 +286,7 @@ impl State {
         keys.retain(|_, entry| {
             let is_idle = entry.is_idle(now);
             if is_idle {
-                tokens.token_min = tokens.token_min.max(entry.last().unwrap_or(0));
+                tokens.forgets(entry);
             }
             !is_idle
         });

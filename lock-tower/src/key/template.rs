@@ -125,7 +125,7 @@ impl<N: Display + PartialEq<str> + Clone> Template<N> {
 
     /// Fills the holes; each value stays inside its segment, whatever it holds.
     pub(super) fn fill<'a>(
-        &self,
+        &'a self,
         value_of: impl Fn(&N) -> Result<Value<'a>, Reject>,
     ) -> KeyOutcome {
         match self.filled(value_of) {
@@ -136,17 +136,17 @@ impl<N: Display + PartialEq<str> + Clone> Template<N> {
     }
 
     fn filled<'a>(
-        &self,
+        &'a self,
         value_of: impl Fn(&N) -> Result<Value<'a>, Reject>,
-    ) -> Result<Option<Vec<String>>, Reject> {
+    ) -> Result<Option<Vec<Cow<'a, str>>>, Reject> {
         let mut filled = Vec::with_capacity(self.segments.len());
         // A value that is refused decides even after one that is missing.
         let mut whole = true;
         for segment in &*self.segments {
             match segment {
-                Segment::Fixed(text) => filled.push(text.to_string()),
+                Segment::Fixed(text) => filled.push(Cow::Borrowed(&**text)),
                 Segment::Hole(hole) => match self.accept(hole, value_of(&hole.name)?)? {
-                    Some(value) => filled.push([&hole.before, &*value, &hole.after].concat()),
+                    Some(value) => filled.push(hole.around(value)),
                     None => whole = false,
                 },
             }
@@ -182,6 +182,16 @@ impl<N: Display + PartialEq<str> + Clone> Template<N> {
             Segment::Hole(hole) => Some(hole),
             Segment::Fixed(_) => None,
         })
+    }
+}
+
+impl<N> Hole<N> {
+    /// The segment with its value.
+    fn around<'a>(&self, value: Cow<'a, str>) -> Cow<'a, str> {
+        match (&*self.before, &*self.after) {
+            ("", "") => value,
+            (before, after) => Cow::Owned([before, &*value, after].concat()),
+        }
     }
 }
 

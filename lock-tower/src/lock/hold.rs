@@ -11,6 +11,7 @@ use http::{Extensions, Method, Response, StatusCode};
 use lock_core::LockGuard;
 use lock_core::error::LostError;
 use lock_core::futures::Lost;
+use smallvec::SmallVec;
 
 use super::config::{Config, HoldUntil, OnLost};
 
@@ -129,7 +130,7 @@ pub(super) fn is_upgrade<R>(method: &Method, response: &Response<R>) -> bool {
 
 /// The locks of the layers around a handler, the innermost last.
 #[derive(Debug, Clone, Default)]
-struct Offer(Vec<Weak<LockGuard>>);
+struct Offer(SmallVec<[Weak<LockGuard>; 1]>);
 
 /// The lock of a request whose handler upgrades the connection, as to a web socket: move it into
 /// the task that has the upgraded connection. The lock is given up when this is dropped and the
