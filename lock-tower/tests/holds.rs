@@ -167,6 +167,24 @@ async fn a_body_whose_lock_is_lost_ends_with_an_error() {
     assert!(is_free(&locks).await);
 }
 
+/// Nobody watches a lock whose body never waits. From 50 ms on its client listens all the same.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_waits_is_broken_off_when_its_lock_is_taken_away() {
+    let locks = LockClient::memory();
+    let handler = async || AxumBody::from_stream(stream::repeat(Ok::<_, Infallible>("one")));
+    let layer = LockLayer::new(locks.clone()).hold_until(HoldUntil::ResponseBody);
+    let app = Router::new().route("/", post(handler)).layer(layer.key(fixed("job")));
+    let mut body = app.oneshot(request()).await.unwrap().into_body();
+    for wait in [0, 51] {
+        tokio::time::sleep(ms(wait)).await;
+        assert!(body.frame().await.unwrap().is_ok());
+    }
+    assert!(locks.force_release("job").await.unwrap());
+    settle().await;
+    body.frame().await.unwrap().unwrap_err();
+    assert!(body.frame().await.is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_wakes_up_past_its_time_does_nothing_more() {
     let (locks, wake) = (LockClient::memory(), Arc::new(Notify::new()));

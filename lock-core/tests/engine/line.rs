@@ -1,7 +1,7 @@
 //! How long a line an acquire joins.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::task::Poll;
 
 use futures_util::poll;
@@ -110,6 +110,38 @@ async fn never_more_are_in_line_than_they_say_who_come_and_go_at_once() -> Test 
     }
     drop((held, line));
     assert_eq!(locks.stats().waiters, 0);
+    Ok(())
+}
+
+/// A worker keeps the task that was woken last until the one that woke it yields.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_run_while_the_task_of_a_writer_that_gave_up_computes() -> Test {
+    let locks = LockClient::memory();
+    let (runs, ran) = mpsc::channel();
+    let task = async move {
+        let reader = locks.lock("k").shared().await?;
+        let mut writer = locks.lock("k").acquire();
+        assert!(poll!(&mut writer).is_pending());
+        for _ in 0..3 {
+            let (locks, runs) = (locks.clone(), runs.clone());
+            tokio::spawn(async move {
+                let guard = locks.lock("k").shared().await.expect("its turn");
+                runs.send(()).expect("it is waited for");
+                guard.release().await.expect("it is held");
+            });
+        }
+        while locks.stats().waiters < 4 {
+            yield_now().await;
+        }
+        drop(writer);
+        // This task does not yield: whoever runs does so on the other worker.
+        for _ in 0..3 {
+            ran.recv_timeout(secs(10))?;
+        }
+        reader.release().await?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    };
+    tokio::spawn(task).await??;
     Ok(())
 }
 

@@ -242,12 +242,16 @@ impl RedisCluster {
 
     /// Whether all masters know the same epoch of each master, and the same owner of each slot. A
     /// slot that moves on before may be claimed by a node that owned it in the past.
+    ///
+    /// # Panics
+    ///
+    /// If no master runs.
     #[must_use]
     pub fn is_agreed(&self) -> bool {
         let masters = self.masters().into_iter();
         let mut seen = masters.map(known).map(|nodes| (epochs(&nodes), owners(&nodes)));
-        let first = seen.next();
-        seen.all(|other| Some(other) == first)
+        let first = seen.next().expect("a master");
+        seen.all(|other| other == first)
     }
 
     /// The number of the node that owns a key's slot, as a running node sees it. Between two

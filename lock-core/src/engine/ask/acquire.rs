@@ -368,12 +368,8 @@ impl Seated {
             let now = since.take().unwrap_or_else(clock::now);
             cell.drive(Drives::Seat(*seat), Some(now));
             let mut before = None;
-            let mut cohort = cell.cohort();
-            let verdict = cohort.poll(*seat, now, |waker| before = foreign::renew(waker, cx));
-            if let Verdict::Granted(token) = verdict {
-                cell.came_to_run(cohort.held_since(token), now);
-            }
-            drop(cohort);
+            let verdict =
+                cell.cohort().poll(*seat, now, |waker| before = foreign::renew(waker, cx));
             drop(before);
             let Verdict::Waiting = verdict else { return Poll::Ready((verdict, now)) };
             if timer.is_none()

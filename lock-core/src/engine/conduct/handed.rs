@@ -3,26 +3,15 @@
 //! The task that a worker of Tokio woke last waits in a slot of that worker until the running task
 //! yields. No other worker can steal from the slot. The running task has just given a lock up, and
 //! may compute for long. So another task is woken behind the first, and takes the slot.
-//!
-//! That costs a fifth of a hand-off or more, as an idle worker is woken with it. A hot key whose tasks
-//! yield soon is spared it: see [`came_to_run`](Handed::came_to_run).
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
 
 use crate::ground::foreign;
-
-/// A task that was woken runs within this time unless the one before it computes.
-const SOON: Duration = Duration::from_micros(100);
-
-/// When so many in a row ran soon, the next is expected to: of those that do not, no more than one
-/// in so many waits for another's computation.
-const SOON_ENOUGH: u8 = 200;
 
 /// Wakes the tasks that one key is handed to.
 #[derive(Debug, Default)]
@@ -37,31 +26,15 @@ struct Follower {
     /// It waits, and so is put where it is wanted when it is woken; else it may be elsewhere.
     waits: AtomicBool,
     ended: AtomicBool,
-    /// How many in a row ran soon, up to [`SOON_ENOUGH`]. A hint: what is lost between two threads
-    /// does no harm.
-    soon: AtomicU8,
 }
 
 impl Handed {
     pub(in crate::engine) fn wake(&self, waker: Waker) {
         foreign::wake(waker);
-        if self.0.get().is_some_and(|follower| follower.is_spared()) {
-            return;
-        }
         if let Ok(runtime) = Handle::try_current()
             && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
         {
             self.follow(&runtime);
-        }
-    }
-
-    /// A task that was woken runs, so long after.
-    pub(in crate::engine) fn came_to_run(&self, after: Duration) {
-        let Some(Follower { soon, .. }) = self.0.get().map(|follower| &**follower) else { return };
-        let before = soon.load(Ordering::Relaxed);
-        let now = if after <= SOON { SOON_ENOUGH.min(before + 1) } else { 0 };
-        if now != before {
-            soon.store(now, Ordering::Relaxed);
         }
     }
 
@@ -96,11 +69,7 @@ impl Drop for Handed {
 impl Follower {
     fn of(home: Id) -> Self {
         let (waits, ended) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { home, waker: OnceLock::new(), waits, ended, soon: AtomicU8::new(0) }
-    }
-
-    fn is_spared(&self) -> bool {
-        self.soon.load(Ordering::Relaxed) == SOON_ENOUGH
+        Self { home, waker: OnceLock::new(), waits, ended }
     }
 
     /// Whether it waited, and is woken now.
@@ -128,18 +97,20 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use tokio::runtime::{Builder, Runtime};
+    use tokio::runtime::Builder;
 
     use super::*;
 
     /// A test that waits for longer is broken.
     const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-    /// So many tasks of a runtime of two workers: their wakers, and word of each that was woken.
-    fn tasks(runtime: &Runtime, many: usize) -> (mpsc::Receiver<Waker>, mpsc::Receiver<()>) {
+    #[test]
+    fn whoever_is_woken_runs_while_the_one_that_woke_it_computes() {
+        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let (handed, tasks) = (Arc::new(Handed::default()), 5);
         let (wakers, waiting) = mpsc::channel();
         let (runs, ran) = mpsc::channel();
-        for _ in 0..many {
+        for _ in 0..tasks {
             let (wakers, runs) = (wakers.clone(), runs.clone());
             let mut is_woken = false;
             runtime.spawn(poll_fn(move |cx| {
@@ -152,53 +123,12 @@ mod tests {
                 if std::mem::replace(&mut is_woken, true) { Poll::Ready(()) } else { Poll::Pending }
             }));
         }
-        (waiting, ran)
-    }
-
-    fn two_workers() -> Runtime {
-        Builder::new_multi_thread().worker_threads(2).build().unwrap()
-    }
-
-    #[test]
-    fn whoever_is_woken_runs_while_the_one_that_woke_it_computes() {
-        let (runtime, handed) = (two_workers(), Handed::default());
-        let (waiting, ran) = tasks(&runtime, 5);
         let holder = async move {
             // The first makes the follower; for the second it waits nowhere yet.
-            for _ in 0..5 {
+            for _ in 0..tasks {
                 handed.wake(waiting.recv_timeout(ANSWERED_WITHIN).unwrap());
                 // This task does not yield: whoever runs does so on the other worker.
                 ran.recv_timeout(ANSWERED_WITHIN).expect("it runs meanwhile");
-            }
-        };
-        runtime.block_on(runtime.spawn(holder)).unwrap();
-    }
-
-    #[test]
-    fn the_follower_is_spared_where_tasks_yield_soon_until_one_does_not() {
-        let (runtime, handed) = (two_workers(), Handed::default());
-        let (waiting, ran) = tasks(&runtime, 4);
-        let next = move || waiting.recv_timeout(ANSWERED_WITHIN).unwrap();
-        let holder = async move {
-            let is_spared = || handed.0.get().is_some_and(|follower| follower.is_spared());
-            for soon in [0, 199] {
-                for _ in 0..soon {
-                    handed.came_to_run(Duration::from_micros(100));
-                }
-                assert!(!is_spared());
-                handed.wake(next());
-                ran.recv_timeout(ANSWERED_WITHIN).expect("it runs meanwhile");
-            }
-            handed.came_to_run(Duration::ZERO);
-            assert!(is_spared());
-            // This one stays in the slot of this worker, from which no other takes it.
-            handed.wake(next());
-            handed.came_to_run(Duration::from_micros(101));
-            assert!(!is_spared());
-            // That sends both on their way.
-            handed.wake(next());
-            for _ in 0..2 {
-                ran.recv_timeout(ANSWERED_WITHIN).expect("both run meanwhile");
             }
         };
         runtime.block_on(runtime.spawn(holder)).unwrap();

@@ -152,17 +152,11 @@ impl KeyCell {
 
     /// Does what the cohort left to do outside its mutex. The driver is the caller's to poll.
     pub(in crate::engine) fn apply(self: &Arc<Self>, mut fx: KeyEffects) {
-        if let Some((_, waker)) = fx.wake.take() {
-            self.handed.wake(waker);
-        }
+        let granted = fx.wake.take();
         self.apply_driven(fx);
-    }
-
-    /// Whoever was woken for a grant that was made `since` sees it now.
-    pub(in crate::engine) fn came_to_run(&self, since: Option<Instant>, now: Instant) {
-        // One that was granted the key by its own poll of the driver was not woken.
-        if let Some(since) = since.filter(|since| *since < now) {
-            self.handed.came_to_run(now.saturating_duration_since(since));
+        // Behind all others who are woken: whoever is the last may have to wait for this task.
+        if let Some((_, waker)) = granted {
+            self.handed.wake(waker);
         }
     }
 

@@ -676,11 +676,6 @@ impl<W, R> Cohort<W, R> {
         held.good_until(holder, now)
     }
 
-    /// Since when there is a hold under `token`, if there is.
-    pub(crate) fn held_since(&self, token: u64) -> Option<Instant> {
-        self.hold_of(token).map(|(_, holder)| holder.since)
-    }
-
     /// How the hold under `token` may be used until its end: a writer that is to become a reader
     /// is one.
     pub(crate) fn mode_of(&self, token: u64) -> Option<Mode> {
